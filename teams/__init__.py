@@ -1,0 +1,1 @@
+"""Who may see what: people, teams, deployments, and the one file that answers every permission question."""

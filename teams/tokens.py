@@ -1,0 +1,25 @@
+"""Secrets that are shown once and kept as a hash: set-up links, invitations, API tokens, share links."""
+
+import hashlib
+import secrets
+
+TOKEN_BYTES = 32  # 256 bits for what acts as a person
+LINK_BYTES = 16  # 128 bits for what only lets read
+
+
+def new_secret(size: int = TOKEN_BYTES, prefix: str = "") -> str:
+    """A fresh secret of `size` random bytes from the operating system, as URL-safe text."""
+    return prefix + secrets.token_urlsafe(size)
+
+
+def hash_secret(secret: str) -> str:
+    """What is stored in place of a secret: SHA-256, in hex.
+
+    The secrets are random and at least 128 bits long, so a slow hash would add nothing but time.
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_secret_of(secret: str, stored_hash: str) -> bool:
+    """True when the secret belongs to the stored hash; takes the same time for every wrong secret."""
+    return bool(stored_hash) and secrets.compare_digest(hash_secret(secret), stored_hash)
