@@ -1,0 +1,11 @@
+"""The Celery application: web processes queue with it, the worker and beat run it."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kvdiag.settings")
+
+app = Celery("kvdiag")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
