@@ -1,0 +1,17 @@
+"""Events: typed facts, one file per phase of a launch."""
+
+from __future__ import annotations
+
+from kvdiag.diagnosis.events import (  # noqa: F401  (importing declares)
+    cuda_graph,
+    distributed,
+    failure,
+    kv_pool,
+    ready,
+    server_args,
+    serving,
+    weights,
+)
+from kvdiag.diagnosis.events.pattern import DECLARATIONS, Event, Matcher, NotUnderstood
+
+__all__ = ["DECLARATIONS", "Event", "Matcher", "NotUnderstood"]
