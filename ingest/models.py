@@ -144,7 +144,6 @@ class StoredReport(models.Model):
     engine = models.CharField(max_length=40)
     schema = models.CharField(max_length=40)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
-    document = models.JSONField()
 
     launch_count = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=20, blank=True)
@@ -160,6 +159,8 @@ class StoredReport(models.Model):
     ready_after_s = models.FloatField(null=True, blank=True)
     worst_severity = models.CharField(max_length=20, blank=True)
     finding_count = models.PositiveIntegerField(default=0)
+    # The last column: SQLite reads a row from its front, and a search over the columns must not walk through documents.
+    document = models.JSONField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["upload", "engine"], name="one_report_per_engine")]

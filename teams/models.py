@@ -74,6 +74,9 @@ class Invitation(models.Model):
     accepted_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
+    def __str__(self) -> str:
+        return f"{self.email} → {self.team}"
+
     def is_open(self) -> bool:
         """True while the link still lets somebody in."""
         return self.accepted_at is None and self.revoked_at is None and self.expires_at > timezone.now()
@@ -86,6 +89,9 @@ class SetupLink(models.Model):
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"set-up link of {self.created_at:%Y-%m-%d %H:%M}"
 
 
 class ApiToken(models.Model):
@@ -104,6 +110,9 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} (…{self.hint})"
 
     def is_valid(self) -> bool:
         """True while the token opens anything."""
@@ -166,3 +175,6 @@ class AuditEntry(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["team", "-at", "-id"], name="audit_by_team_and_time")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} {self.actor_name} {self.action} {self.object}"

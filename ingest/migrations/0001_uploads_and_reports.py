@@ -62,7 +62,6 @@ class Migration(migrations.Migration):
                 ('engine', models.CharField(max_length=40)),
                 ('schema', models.CharField(max_length=40)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('document', models.JSONField()),
                 ('launch_count', models.PositiveIntegerField(default=0)),
                 ('outcome', models.CharField(blank=True, max_length=20)),
                 ('stage', models.CharField(blank=True, max_length=20)),
@@ -78,6 +77,7 @@ class Migration(migrations.Migration):
                 ('worst_severity', models.CharField(blank=True, max_length=20)),
                 ('finding_count', models.PositiveIntegerField(default=0)),
                 ('upload', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reports', to='ingest.upload')),
+                ('document', models.JSONField()),
             ],
         ),
         migrations.AddIndex(
