@@ -1,0 +1,1 @@
+"""`kvdiag up`: the whole site on one machine, as child processes of one supervisor."""

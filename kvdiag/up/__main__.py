@@ -1,0 +1,67 @@
+"""`bin/kvdiag up`: prepares the data folder, starts broker, web and worker, and stops them all together.
+
+up [--port N] [--data DIR] [--host ADDRESS]
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from kvdiag.up.preflight import CannotStart, check_port, claim_folder, release_folder
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def main() -> None:
+    options = read_options()
+    os.umask(0o077)  # whatever the children write is for this user alone
+    try:
+        run(options.host, options.port, options.data)
+    except CannotStart as reason:
+        sys.exit(f"kvdiag: {reason}")
+    except ModuleNotFoundError as missing:
+        sys.exit(f"kvdiag: The environment in .venv lacks {missing.name}; delete .venv and start again.")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def read_options() -> argparse.Namespace:
+    share = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    parser = argparse.ArgumentParser(prog="kvdiag up", description="Runs the whole site on this machine.")
+    parser.add_argument("--port", type=_port, default=8000, help="the port to listen on (8000)")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    parser.add_argument(
+        "--data",
+        type=lambda text: Path(text).expanduser().absolute(),
+        default=Path(os.environ.get("KVDIAG_DATA") or share / "kvdiag").expanduser().absolute(),
+        help="the folder for everything kvdiag keeps (%(default)s)",
+    )
+    return parser.parse_args()
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; write a number from 1 to 65535")
+    return int(text)
+
+
+def run(host: str, port: int, data: Path) -> None:
+    """Raises CannotStart before anything is left running."""
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}/"
+    claim, was_killed = claim_folder(data, address)
+    try:
+        check_port(host, port, patience_s=10.0 if was_killed else 0.0)
+        os.environ["KVDIAG_DATA"] = str(data)
+        if host not in LOOPBACK and "KVDIAG_ALLOWED_HOSTS" not in os.environ:
+            os.environ["KVDIAG_ALLOWED_HOSTS"] = host if host not in ("0.0.0.0", "::") else "*"
+        from kvdiag.up.site import Site  # after the environment is complete: it reads the settings
+
+        Site(host, port, data, address).run()
+    finally:
+        release_folder(claim)
+
+
+if __name__ == "__main__":
+    main()

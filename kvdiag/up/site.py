@@ -1,0 +1,201 @@
+"""The running site: its processes in the order they are needed, and the loop that watches them."""
+
+import os
+import signal
+import sys
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+from kvdiag.environment import WrongSetting
+from kvdiag.up.broker import find_server, server_command, socket_path
+from kvdiag.up.child import Child
+from kvdiag.up.preflight import CannotStart
+
+READY_WITHIN_S = 60.0
+WATCH_EVERY_S = 0.25
+WEB_PROCESSES = 2
+WEB_THREADS = 4
+
+
+def say(what: str) -> None:
+    print(f"kvdiag: {what}", flush=True)
+
+
+class Site:
+    """Broker, web and worker on one data folder. `run` returns when it was asked to stop and all have ended."""
+
+    def __init__(self, host: str, port: int, data: Path, address: str) -> None:
+        self.host, self.port, self.data, self.address = host, port, data, address
+        self.children: list[Child] = []
+        self.asked_to_stop = Event()
+
+    def run(self) -> None:
+        """Raises CannotStart, with nothing left running."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._stop_asked)
+        say(f"data in {self.data}")
+        try:
+            self._start_broker()
+            self._prepare()
+            self._start("web server", self._web_command())
+            # The kernel kills an orphaned worker outright: its task comes back by the lease of its row.
+            self._start("worker", self._worker_command(), patience_s=15.0, orphan_signal=signal.SIGKILL)
+            self._wait_until_ready()
+            if not self.asked_to_stop.is_set():
+                say(f"ready at {self.address}   (Ctrl-C stops it)")
+            self._watch()
+        finally:
+            self._stop_all()
+
+    def _start(
+        self,
+        name: str,
+        command: list[str],
+        *,
+        patience_s: float = 10.0,
+        orphan_signal: signal.Signals = signal.SIGTERM,
+    ) -> Child:
+        log = self.data / "logs" / f"{name.split()[0]}.log"
+        child = Child(name, command, log, os.environ, patience_s=patience_s, orphan_signal=orphan_signal)
+        child.start()
+        self.children.append(child)
+        return child
+
+    # --- Broker -------------------------------------------------------------------------------------------------------
+
+    def _start_broker(self) -> None:
+        if os.environ.get("REDIS_URL", "").strip():
+            return
+        server = find_server()
+        if server is None:
+            say("no Valkey or Redis server found; tasks go through files in the data folder")
+            return
+        try:
+            socket = socket_path(self.data)
+            socket.unlink(missing_ok=True)
+        except OSError as problem:
+            raise CannotStart(f"The broker's socket cannot be made: {problem}.") from None
+        folder = self.data / "broker"
+        broker = self._start("broker", server_command(server, folder, socket), patience_s=5.0)
+        if not self._broker_answers(broker, socket):
+            # Its file may come from a newer server, or be damaged. The rows know what was queued: begin with none.
+            aside = folder.with_name(f"broker.aside.{int(time.time())}")
+            say(f"the broker does not start ({broker.exit_words()}); its files are put aside in {aside.name}")
+            broker.kill()
+            folder.rename(aside)
+            broker.command = server_command(server, folder, socket)
+            broker.start()
+            if not self._broker_answers(broker, socket):
+                raise CannotStart(f"The broker does not start ({broker.exit_words()}); name a Redis in REDIS_URL.")
+        os.environ["REDIS_URL"] = f"redis+socket://{socket}"
+
+    def _broker_answers(self, broker: Child, socket: Path) -> bool:
+        import redis
+
+        deadline = time.monotonic() + 10.0
+        client = redis.Redis(unix_socket_path=str(socket), socket_timeout=2.0)
+        while broker.is_running and time.monotonic() < deadline and not self.asked_to_stop.is_set():
+            try:
+                if client.ping():
+                    client.close()
+                    return True
+            except redis.RedisError:
+                time.sleep(0.01)
+        return self.asked_to_stop.is_set()
+
+    # --- Database and static files ------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "kvdiag.settings"
+        try:
+            import django
+
+            django.setup()
+        except WrongSetting as wrong:
+            raise CannotStart(str(wrong)) from None
+        from django.db import DatabaseError
+
+        from kvdiag.up import preparation
+
+        try:
+            if preparation.migrate():
+                say("the database is up to date")
+        except DatabaseError as problem:
+            reason = str(problem).strip().splitlines()[0].rstrip(".")
+            raise CannotStart(f"The database does not answer ({reason}); look at DATABASE_URL.") from None
+        preparation.collect_static()
+
+    # --- Commands -----------------------------------------------------------------------------------------------------
+
+    def _web_command(self) -> list[str]:
+        from django.conf import settings
+
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return [
+            *(sys.executable, "-m", "gunicorn", "kvdiag.wsgi:application"),
+            *("--bind", f"{host}:{self.port}"),
+            *("--workers", str(WEB_PROCESSES), "--worker-class", "gthread", "--threads", str(WEB_THREADS)),
+            *("--preload", "--no-control-socket", "--timeout", "120", "--graceful-timeout", "8"),
+            *("--log-level", "warning"),
+            *(("--forwarded-allow-ips", "*") if settings.KVDIAG_TRUSTED_PROXIES else ()),
+        ]
+
+    def _worker_command(self) -> list[str]:
+        """One process that works, watched by one that counts its time; beat rides along."""
+        return [
+            *(sys.executable, "-m", "celery", "-A", "kvdiag.celery", "worker", "--beat"),
+            *("--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING"),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        ]
+
+    # --- Running ------------------------------------------------------------------------------------------------------
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_WITHIN_S
+        web = next(child for child in self.children if child.name == "web server")
+        while not self.asked_to_stop.is_set() and not self._is_ready():
+            if not web.is_running:
+                raise CannotStart(f"The web server ended ({web.exit_words()}); more in {web.log}.")
+            if time.monotonic() > deadline:
+                raise CannotStart(f"The site is not ready after {READY_WITHIN_S:.0f} s; see {web.log.parent}.")
+            self.asked_to_stop.wait(0.05)
+
+    def _is_ready(self) -> bool:
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        connection = HTTPConnection(host, self.port, timeout=5)
+        try:
+            connection.request("GET", "/readyz", headers={"Host": "localhost"})
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _watch(self) -> None:
+        while not self.asked_to_stop.wait(WATCH_EVERY_S):
+            for child in self.children:
+                if news := child.watch():
+                    say(news)
+
+    def _stop_asked(self, number: int, frame: FrameType | None) -> None:
+        if self.asked_to_stop.is_set():  # asked twice: at once, then
+            for child in self.children:
+                child.patience_s = 0.0
+                if child.process is not None:
+                    child.kill_group()
+        self.asked_to_stop.set()
+
+    def _stop_all(self) -> None:
+        """Web and worker together, the broker when both have ended."""
+        if self.asked_to_stop.is_set():
+            say("stopping")
+        others = [child for child in self.children if child.name != "broker"]
+        for child in others:
+            child.ask_to_stop()
+        for child in (*others, *(child for child in self.children if child.name == "broker")):
+            child.stop()
+        if self.asked_to_stop.is_set():
+            say("stopped")
