@@ -1,44 +1,71 @@
-"""Bringing the database and the static files up to date, only where something has changed."""
+"""Bringing the database and the static files up to date.
+
+Whether there is anything to do is first told from the files alone, without loading Django: a later start has nothing to
+do, and should not take a second to find that out.
+"""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
-from django.conf import settings
-from django.contrib.staticfiles.finders import get_finders
-from django.core.management import call_command
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+from kvdiag import settings
+from kvdiag.plotly_place import bundle
+
+MARK = "prepared"
 
 
-def migrate() -> bool:
-    """Applies what is missing; True when there was something.
+def is_prepared(data: Path) -> bool:
+    """Whether database and static files match the checkout. Always asked anew of a database that is no local file."""
+    database = settings.DATABASES["default"]
+    mark = data / MARK
+    return (
+        database["ENGINE"].endswith("sqlite3")
+        and Path(database["NAME"]).exists()
+        and (settings.STATIC_ROOT / "staticfiles.json").exists()
+        and mark.exists()
+        and mark.read_text() == _state_of_sources()
+    )
+
+
+def prepare(data: Path) -> None:
+    """Migrates, and collects what the browser needs: hashed names, compressed copies.
 
     Raises django.db.DatabaseError when the database does not answer.
     """
-    executor = MigrationExecutor(connection)
-    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    if pending:
-        call_command("migrate", interactive=False, verbosity=0)
-    connection.close()
-    return bool(pending)
+    import django
 
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connection
 
-def collect_static() -> bool:
-    """Hashes, compresses and collects the static files; True when any had changed since the last time."""
-    mark = Path(settings.STATIC_ROOT) / ".collected"
     state = _state_of_sources()
-    if mark.exists() and mark.read_text() == state:
-        return False
-    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    mark = data / MARK
+    call_command("migrate", interactive=False, verbosity=0)
+    connection.close()
+    collected = settings.STATIC_ROOT / "staticfiles.json"
+    if not collected.exists() or not mark.exists() or mark.read_text() != state:
+        call_command("collectstatic", interactive=False, clear=True, verbosity=0)
     mark.write_text(state)
-    return True
 
 
 def _state_of_sources() -> str:
-    """A digest over the path, size and time of every file a finder knows."""
+    """A digest of the pins, the place of the database, and path, size and time of each migration and static file."""
     digest = hashlib.sha256()
-    for finder in get_finders():
-        for path, storage in finder.list([]):
-            found = Path(storage.path(path)).stat()
-            digest.update(f"{storage.path(path)}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    digest.update(repr((settings.DATABASES["default"]["NAME"], str(settings.STATIC_ROOT))).encode())
+    digest.update((settings.BASE_DIR / "requirements.txt").read_bytes())
+    for path in sorted(_sources()):
+        found = path.stat()
+        digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    yield bundle()
+    for app in ("ingest", "reports", "teams"):
+        yield from (settings.BASE_DIR / app / "migrations").glob("*.py")
+        yield from _files_below(settings.BASE_DIR / app / "static")
+    yield from _files_below(settings.BASE_DIR / "static")
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())

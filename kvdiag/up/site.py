@@ -10,7 +10,7 @@ from threading import Event
 from types import FrameType
 
 from kvdiag.environment import WrongSetting
-from kvdiag.up.broker import find_server, server_command, socket_path
+from kvdiag.up.broker import answers_ping, find_server, server_command, socket_path
 from kvdiag.up.child import Child
 from kvdiag.up.preflight import CannotStart
 
@@ -41,11 +41,13 @@ class Site:
             self._start_broker()
             self._prepare()
             self._start("web server", self._web_command())
-            # The kernel kills an orphaned worker outright: its task comes back by the lease of its row.
-            self._start("worker", self._worker_command(), patience_s=15.0, orphan_signal=signal.SIGKILL)
             self._wait_until_ready()
-            if not self.asked_to_stop.is_set():
-                say(f"ready at {self.address}   (Ctrl-C stops it)")
+            if self.asked_to_stop.is_set():
+                return
+            # The worker loads after the first page can be shown. The kernel kills an orphaned one outright: its task
+            # comes back by the lease of its row.
+            self._start("worker", self._worker_command(), patience_s=15.0, orphan_signal=signal.SIGKILL)
+            say(f"ready at {self.address}   (Ctrl-C stops it)")
             self._watch()
         finally:
             self._stop_all()
@@ -92,18 +94,12 @@ class Site:
                 raise CannotStart(f"The broker does not start ({broker.exit_words()}); name a Redis in REDIS_URL.")
         os.environ["REDIS_URL"] = f"redis+socket://{socket}"
 
-    def _broker_answers(self, broker: Child, socket: Path) -> bool:
-        import redis
-
+    def _broker_answers(self, broker: Child, path: Path) -> bool:
         deadline = time.monotonic() + 10.0
-        client = redis.Redis(unix_socket_path=str(socket), socket_timeout=2.0)
         while broker.is_running and time.monotonic() < deadline and not self.asked_to_stop.is_set():
-            try:
-                if client.ping():
-                    client.close()
-                    return True
-            except redis.RedisError:
-                time.sleep(0.01)
+            if answers_ping(path):
+                return True
+            time.sleep(0.01)
         return self.asked_to_stop.is_set()
 
     # --- Database and static files ------------------------------------------------------------------------------------
@@ -111,27 +107,24 @@ class Site:
     def _prepare(self) -> None:
         os.environ["DJANGO_SETTINGS_MODULE"] = "kvdiag.settings"
         try:
-            import django
-
-            django.setup()
+            from kvdiag.up import preparation  # reads the settings
         except WrongSetting as wrong:
             raise CannotStart(str(wrong)) from None
+        if preparation.is_prepared(self.data):
+            return
+        say("preparing the database and the static files")
         from django.db import DatabaseError
 
-        from kvdiag.up import preparation
-
         try:
-            if preparation.migrate():
-                say("the database is up to date")
+            preparation.prepare(self.data)
         except DatabaseError as problem:
             reason = str(problem).strip().splitlines()[0].rstrip(".")
             raise CannotStart(f"The database does not answer ({reason}); look at DATABASE_URL.") from None
-        preparation.collect_static()
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
     def _web_command(self) -> list[str]:
-        from django.conf import settings
+        from kvdiag import settings
 
         host = f"[{self.host}]" if ":" in self.host else self.host
         return [
