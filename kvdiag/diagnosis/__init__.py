@@ -1,0 +1,51 @@
+"""The engine: bytes in, a report out. No clock, no network, no database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from kvdiag.diagnosis.lines import Log
+    from kvdiag.diagnosis.report import Report
+
+
+def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str, int], None] | None = None) -> Report:
+    """The report on one upload: its launches, in the order they started.
+
+    Never raises on what a log says. Raises errors.UnreadableLog and errors.LogTooLarge for what is no readable text.
+    """
+    from kvdiag.diagnosis.events import Matcher
+    from kvdiag.diagnosis.launches import split_launches
+    from kvdiag.diagnosis.ledger.booking import book
+
+    try:
+        from kvdiag.diagnosis.ledger.sizing import size
+    except ImportError:
+        size = lambda launch, ledgers: None  # noqa: E731
+    from kvdiag.diagnosis.lines import LineReader, Log
+    from kvdiag.diagnosis.outcome import judge
+    from kvdiag.diagnosis.report import Report
+    from kvdiag.diagnosis.rules.checking import check_all
+    from kvdiag.diagnosis.rules.rule import Case
+
+    tell = on_phase or (lambda phase, count: None)
+    named = [log if isinstance(log, Log) else Log(str(getattr(log, "name", "log")), log) for log in logs]
+    matcher = Matcher()
+    reader = LineReader(
+        named, matcher.phrases, limits, dense=matcher.dense, on_progress=lambda count: tell("reading", count)
+    )
+    tell("reading", 0)
+    launches = split_launches(matcher.read(reader))
+    tell("ledger", 0)
+    cases: list[Case] = []
+    for launch in launches:
+        ledgers = book(launch)
+        cases.append(Case(launch, ledgers, judge(launch), size(launch, ledgers), tuple(cases)))
+    tell("rules", 0)
+    report = Report.of([(case, check_all(case)) for case in cases], reader.files, dict(reader.masked))
+    tell("done", 0)
+    return report
+
+
+__all__ = ["diagnose"]

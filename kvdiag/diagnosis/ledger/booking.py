@@ -1,0 +1,295 @@
+"""Events to entries: every drop between two readings of a rank is booked.
+
+Between two readings the printed entries should account for the drop. What they leave is booked by what the step is
+known to do (workspaces between a pool and a capture), or as UNEXPLAINED; never folded into a printed figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.distributed import DistributedEnd
+from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
+from kvdiag.diagnosis.events.kv_pool import (
+    HostPool,
+    KVPoolAllocated,
+    MambaPool,
+    PoolEnd,
+    SlidingWindowPool,
+    SlidingWindowUsage,
+)
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.ledger.model import Basis, Entry, KVPool, Ledger, Model, Moment, Pool, Reading
+from kvdiag.diagnosis.lines import LogLine
+from kvdiag.diagnosis.units import GIB, Bytes
+
+PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" figure
+
+
+@dataclass
+class _Step:
+    """What happened between two readings."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+
+def book(launch: Launch) -> list[Ledger]:
+    """The ledger of each rank of a launch."""
+    return [_RankBook(launch, rank).close() for rank in launch.rank_ids]
+
+
+class _RankBook:
+    """One rank's events, walked once in order."""
+
+    def __init__(self, launch: Launch, rank: str) -> None:
+        self.launch = launch
+        self.ledger = Ledger(rank=rank)
+        self.step = _Step()
+        self.loads = 0  # weight loads begun or, where only the end is printed, ended
+        self.pool_ends = 0
+        self.loading: Model = Model.TARGET
+        self.last_graph: Model = Model.TARGET
+        self.swa = launch.has(SlidingWindowPool, SlidingWindowUsage)
+        self.open_loads = 0
+        mine = [e for e in launch.events if e.rank == rank]
+        ends = [e for e in mine if isinstance(e, PoolEnd)]
+        loads = [e for e in mine if isinstance(e, WeightsLoaded)]
+        first_pool = next((i for i, e in enumerate(mine) if isinstance(e, PoolEnd | KVPoolAllocated)), len(mine))
+        before = sum(isinstance(e, WeightsLoaded) for e in mine[:first_pool])
+        self.both_load_first = before > 1 and len(loads) > 1
+        self.has_draft_pool = len(ends) > 1
+        self.events: list[Event] = mine
+
+    def close(self) -> Ledger:
+        for event in self.events:
+            self._take(event)
+        self._summary()
+        self._host()
+        self._capacity()
+        return self.ledger
+
+    # Steps of a start
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case DistributedEnd(used=used) if used is not None and not self.loads:
+                self.ledger.earlier.append(Entry(Pool.DISTRIBUTED, Model.TARGET, used, Basis.PRINTED, (event.line,)))
+            case WeightsBegin():
+                self.open_loads += 1
+                self.loads += 1
+                self.loading = Model.TARGET if self.loads == 1 else Model.DRAFT
+                self._read(Moment.WEIGHTS_BEGIN, self.loading, event.available, event.line)
+            case WeightsLoaded():
+                if not self.open_loads:
+                    self.loads += 1
+                    self.loading = Model.TARGET if self.loads == 1 else Model.DRAFT
+                else:
+                    self.open_loads -= 1
+                if event.used is not None:
+                    self._enter(Pool.WEIGHTS, self.loading, event.used, Basis.PRINTED, event.line)
+                self._read(Moment.WEIGHTS_END, self.loading, event.available, event.line)
+            case KVPoolAllocated():
+                self._kv_pool(event)
+            case SlidingWindowUsage():
+                self._sliding_window_sum(event)
+            case MambaPool():
+                self._mamba(event)
+            case PoolEnd():
+                self.pool_ends += 1
+                self._read(Moment.POOL_END, self._pool_model(), event.available, event.line)
+            case GraphBegin():
+                self._read(Moment.CUDA_GRAPH_BEGIN, self._graph_model(event.kind), event.available, event.line)
+            case GraphEnd():
+                model = self._graph_model(event.kind)
+                if event.used is not None:
+                    self._enter(Pool.CUDA_GRAPHS, model, event.used, Basis.PRINTED, event.line)
+                self._read(Moment.CUDA_GRAPH_END, model, event.available, event.line)
+
+    def _pool_model(self) -> Model:
+        """Whose pool is being built: the second one of a rank is the draft's, in every era."""
+        return Model.TARGET if self.pool_ends <= 1 else Model.DRAFT
+
+    def _graph_model(self, kind: str | None) -> Model:
+        words = (kind or "").split()
+        if "draft" in words:
+            return Model.DRAFT
+        if "target" in words:
+            return Model.TARGET
+        # Before 0.5.14 a draft worker's own decode graph comes after its pool, unlabelled.
+        return Model.DRAFT if self.pool_ends > 1 and not self.both_load_first else Model.TARGET
+
+    def _kv_pool(self, event: KVPoolAllocated) -> None:
+        pools = self.ledger.pools
+        mine = [p for p in pools if p.model is Model.TARGET]
+        draft = self.pool_ends >= 1
+        if not draft and not self.swa and mine and (event.label or "").lower() != "swa":
+            draft = True  # a second pool before the first pool end, with no sliding window: the draft's
+        model = Model.DRAFT if draft else Model.TARGET
+        label = (event.label or "").upper()
+        pool = KVPool(
+            model, event.tokens, event.size, label == "SWA", event.dtype, event.printed_figures, (event.line,)
+        )
+        pools.append(pool)
+        if event.size is not None:
+            self._enter(Pool.KV_CACHE, model, event.size, Basis.PRINTED, event.line)
+
+    def _sliding_window_sum(self, event: SlidingWindowUsage) -> None:
+        """The sum of both pools: their own lines count where they are printed."""
+        model = Model.TARGET if self.pool_ends == 0 else Model.DRAFT
+        mine = [p for p in self.ledger.pools if p.model is model and p.size is not None]
+        if mine:
+            return
+        self.ledger.pools.append(KVPool(model, event.full_tokens, event.size, False, None, 1, (event.line,)))
+        if event.size is not None:
+            self._enter(Pool.KV_CACHE, model, event.size, Basis.PRINTED, event.line)
+
+    def _mamba(self, event: MambaPool) -> None:
+        model = Model.TARGET if self.pool_ends == 0 else Model.DRAFT
+        size = Bytes(0)
+        for part, what in (
+            (event.conv, "convolution state"),
+            (event.ssm, "state"),
+            (event.intermediate_ssm, "speculative states"),
+            (event.intermediate_conv, "speculative convolution windows"),
+        ):
+            if part is not None:
+                self._enter(Pool.MAMBA_STATE, model, part, Basis.PRINTED, event.line, what)
+                size = size + part
+        if model is Model.TARGET:
+            self.ledger.mamba_slots = event.slots
+            self.ledger.mamba_size = size
+
+    # Readings and what lies between them
+
+    def _enter(self, pool: Pool, model: Model, size: Bytes, basis: Basis, line: LogLine, what: str = "") -> None:
+        self.step.entries.append(Entry(pool, model, size, basis, (line,), what))
+
+    def _read(self, moment: Moment, model: Model, available: Bytes | None, line: LogLine) -> None:
+        if available is None:
+            return
+        reading = Reading(moment, model, available, line)
+        ledger = self.ledger
+        if ledger.opening is None:
+            if moment is Moment.WEIGHTS_END:
+                # The log starts after the load: what the weights took lies before the opening.
+                ledger.earlier.extend(self.step.entries)
+                self.step = _Step()
+            ledger.opening = reading
+        else:
+            self._settle(reading)
+        ledger.readings.append(reading)
+        ledger.closing = reading
+
+    def _settle(self, reading: Reading) -> None:
+        """Close the step that ends with this reading."""
+        ledger = self.ledger
+        before = ledger.closing
+        assert before is not None
+        drop = Bytes(before.available - reading.available)
+        entries = self._split_pools(self.step.entries)
+        rest = Bytes(drop - sum(e.size for e in entries))
+        ledger.entries.extend(entries)
+        self.step = _Step()
+        lines = (before.line, reading.line)
+        pool, what = self._destination(before, reading, entries)
+        if pool is Pool.REQUEST_TABLE:
+            rest = self._request_table(rest, reading, lines)
+            pool, what = Pool.UNEXPLAINED, ""
+        if rest and pool is not Pool.UNEXPLAINED:
+            ledger.entries.append(Entry(pool, reading.model, rest, Basis.DERIVED, lines, what))
+        elif rest:
+            ledger.entries.append(Entry(Pool.UNEXPLAINED, reading.model, rest, Basis.DERIVED, lines, what))
+
+    def _destination(self, before: Reading, reading: Reading, entries: list[Entry]) -> tuple[Pool, str]:
+        """Where the part of a drop goes that no printed figure accounts for."""
+        took = {e.pool for e in entries}
+        match reading.moment:
+            case Moment.WEIGHTS_END if before.moment is Moment.WEIGHTS_BEGIN:
+                return (Pool.UNEXPLAINED, "") if Pool.WEIGHTS in took else (Pool.WEIGHTS, "")
+            case Moment.POOL_END if before.moment in (Moment.WEIGHTS_END, Moment.POOL_END, Moment.WEIGHTS_BEGIN):
+                if took & {Pool.KV_CACHE, Pool.MAMBA_STATE}:
+                    if self.launch.value("enable_lora") or self.launch.value("lora_paths"):
+                        return Pool.LORA, "LoRA adapters' buffers"
+                    return Pool.REQUEST_TABLE, ""
+                return Pool.KV_CACHE, "no line prints the pool; what was taken from the weights to its end"
+            case Moment.CUDA_GRAPH_BEGIN | Moment.WEIGHTS_BEGIN:
+                return Pool.WORKSPACE, "attention workspaces and libraries, between two printed readings"
+            case Moment.CUDA_GRAPH_END if before.moment is Moment.CUDA_GRAPH_BEGIN:
+                return (Pool.UNEXPLAINED, "") if Pool.CUDA_GRAPHS in took else (Pool.CUDA_GRAPHS, "")
+            case Moment.READY:
+                return Pool.BUFFERS, "buffers and the allocator's cache, after the last capture"
+            case Moment.CUDA_GRAPH_END | Moment.POOL_END:
+                return Pool.WORKSPACE, "workspaces, between two printed readings"
+        return Pool.UNEXPLAINED, ""
+
+    def _request_table(self, rest: Bytes, reading: Reading, lines: tuple[LogLine, ...]) -> Bytes:
+        """Book the request table, rows × (context + 4) × 4 bytes, as far as the drop holds it; the rest is returned.
+
+        Source: SGLang, mem_cache/memory_pool.py: ReqToTokenPool; memory-pool rows are the request limit.
+        """
+        size = request_table(self.launch, self.ledger.rank)
+        if size is None or reading.model is Model.DRAFT or rest <= PRINT:
+            return rest
+        share = min(size, rest + 2 * PRINT) if size <= rest + 4 * PRINT else Bytes(0)
+        if not share:
+            return rest
+        share = Bytes(min(share, rest))
+        summary = self.launch.last(ServerLimits)
+        cited = (*lines, summary.line) if summary is not None else lines
+        self.ledger.entries.append(
+            Entry(Pool.REQUEST_TABLE, Model.TARGET, share, Basis.DERIVED, cited, "requests × (context + 4) × 4 bytes")
+        )
+        return Bytes(rest - share)
+
+    def _split_pools(self, entries: list[Entry]) -> list[Entry]:
+        """Name the sliding-window pool among a rank's two: the one with fewer tokens."""
+        if not self.swa:
+            return entries
+        mine = [p for p in self.ledger.pools if p.model is Model.TARGET and p.size is not None]
+        if len(mine) != 2 or None in (mine[0].tokens, mine[1].tokens):
+            return entries
+        if not any(p.sliding_window for p in mine):
+            low = min(mine, key=lambda p: p.tokens or 0)
+            low.sliding_window = mine[0].tokens != mine[1].tokens
+        windows = {line for p in mine if p.sliding_window for line in p.lines}
+        return [
+            Entry(Pool.SWA_KV_CACHE, e.model, e.size, e.basis, e.lines, e.what)
+            if e.pool is Pool.KV_CACHE and set(e.lines) <= windows
+            else e
+            for e in entries
+        ]
+
+    # What other lines add
+
+    def _summary(self) -> None:
+        """available_gpu_mem of the summary line is the last reading of the rank that printed it."""
+        printed = self.launch.each(ServerLimits, rank=self.ledger.rank)
+        for limits in printed[-1:]:
+            self._read(Moment.READY, Model.TARGET, limits.available, limits.line)
+        if self.ledger.closing is None:
+            return
+        self.ledger.later = self._split_pools(self.step.entries)
+
+    def _host(self) -> None:
+        sizes = [e.size for e in self.launch.each(HostPool, rank=self.ledger.rank) if e.size is not None]
+        if sizes:
+            self.ledger.host_size = Bytes(sum(sizes))
+
+    def _capacity(self) -> None:
+        for oom in self.launch.each(DeviceOutOfMemory):
+            if oom.rank == self.ledger.rank or len(self.launch.rank_ids) == 1:
+                self.ledger.gpu = oom.gpu if self.ledger.gpu is None else self.ledger.gpu
+            if oom.capacity is not None and self.ledger.capacity is None:
+                self.ledger.capacity, self.ledger.capacity_basis = oom.capacity, Basis.PRINTED
+
+
+def request_table(launch: Launch, rank: str) -> Bytes | None:
+    """Bytes of the table that maps requests to token slots: rows × (context + 4) × 4; None without its inputs."""
+    limits = launch.last(ServerLimits, rank=rank) or launch.last(ServerLimits)
+    if limits is None or limits.max_running_requests is None or limits.context_len is None:
+        return None
+    return Bytes(limits.max_running_requests * (limits.context_len + 4) * 4)

@@ -1,0 +1,358 @@
+"""Report: the kvdiag.report/1 document, made from launches, ledgers, sizing and findings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
+from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
+from kvdiag.diagnosis.events.pattern import NotUnderstood
+from kvdiag.diagnosis.events.ready import FiredUp
+from kvdiag.diagnosis.events.serving import Retraction
+from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.launches import Launch, moment
+from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment
+from kvdiag.diagnosis.lines import FileInfo, LogLine
+from kvdiag.diagnosis.rules.checking import Checked
+from kvdiag.diagnosis.rules.rule import Case, Finding, Remedy, Severity
+from kvdiag.diagnosis.units import to_gib
+from kvdiag.diagnosis.verdict import verdict
+
+SCHEMA = "kvdiag.report/1"
+ENGINE = "0.1.0"
+MAX_NOT_UNDERSTOOD = 50
+MAX_EVIDENCE = 8
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report on one upload, as its document."""
+
+    document: dict[str, Any]
+
+    @classmethod
+    def of(cls, cases: Sequence[tuple[Case, Checked]], files: Sequence[FileInfo], masked: dict[str, int]) -> Report:
+        """From the checked cases of an upload."""
+        many = len(files) > 1
+        launches = [_launch(case, checked, many) for case, checked in cases]
+        return cls(
+            {
+                "schema": SCHEMA,
+                "engine": ENGINE,
+                "upload": {
+                    "files": [_file(info) for info in files],
+                    "masked": masked,
+                    "is_sglang": bool(launches),
+                },
+                "launches": launches,
+            }
+        )
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Report:
+        """A stored document back. Raises ValueError when it is of another schema."""
+        if document.get("schema") != SCHEMA:
+            raise ValueError(f"this is no {SCHEMA} document")
+        return cls(document)
+
+    def to_json(self) -> str:
+        """The document as one line of JSON."""
+        return json.dumps(self.document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def is_sglang(self) -> bool:
+        """Whether anything in the upload was printed by SGLang."""
+        return bool(self.document["upload"]["is_sglang"])
+
+    @property
+    def worst(self) -> Severity | None:
+        """The worst severity of all findings; None without findings."""
+        found = [Severity(f["severity"]) for launch in self.document["launches"] for f in launch["findings"]]
+        return min(found, key=lambda s: s.weight, default=None)
+
+
+def _file(info: FileInfo) -> dict[str, Any]:
+    known = {
+        name: getattr(info, name) for name in ("name", "bytes", "lines", "encoding", "compression", "carriers", "gap")
+    }
+    extra = {key: value for key, value in vars(info).items() if key not in known and not key.startswith("_")}
+    return {**known, **{k: v for k, v in extra.items() if v not in (None, 0, False)}}
+
+
+class _Lines:
+    """Line references: integers, or file and line with several files."""
+
+    def __init__(self, many: bool) -> None:
+        self.many = many
+
+    def of(self, line: LogLine) -> int | dict[str, int]:
+        return {"file": line.file, "line": line.number} if self.many else line.number
+
+    def at(self, place: tuple[int, int]) -> int | dict[str, int]:
+        return {"file": place[0], "line": place[1]} if self.many else place[1]
+
+    def all(self, lines: Iterable[LogLine]) -> list[int | dict[str, int]]:
+        found = []
+        for line in lines:
+            ref = self.of(line)
+            if ref not in found:
+                found.append(ref)
+        return found
+
+
+def _launch(case: Case, checked: Checked, many: bool) -> dict[str, Any]:
+    launch, lines = case.launch, _Lines(many)
+    outcome = case.outcome
+    failure = None
+    if outcome.failure is not None:
+        failure = {
+            "kind": outcome.failure.kind.value,
+            "stage": outcome.failure.stage.value if outcome.failure.stage else None,
+            "message": outcome.failure.message,
+            "lines": lines.all(outcome.failure.lines),
+        }
+    start = next((e.line.clock for e in launch.events if e.line.clock), None)
+    return {
+        "number": launch.number,
+        "first_line": lines.of(launch.first_line) if launch.first_line else None,
+        "last_line": lines.of(launch.last_line) if launch.last_line else None,
+        "started_at": start,
+        "ready_after_s": _ready_after(launch, start),
+        "outcome": outcome.outcome,
+        "stage": outcome.stage.value if outcome.stage else None,
+        "failure": failure,
+        "verdict": verdict(case, checked),
+        "version": _version(launch),
+        "model": _model(launch),
+        "parallel": _parallel(launch),
+        "arguments": {
+            name: {"value": a.value, "origin": a.origin, "lines": [lines.at(x) for x in a.lines]}
+            for name, a in launch.arguments.items()
+        },
+        "ranks": [_rank(case, ledger, lines) for ledger in case.ledgers],
+        "kv_cache": _kv_cache(case),
+        "limits": _limits(case),
+        "serving": _serving(launch, lines),
+        "oom": [_oom(oom, lines) for oom in launch.each(DeviceOutOfMemory)],
+        "findings": [_finding(f, lines) for f in checked.findings],
+        "checks": {"passed": [{"rule": r.id, "title": r.title} for r in checked.passed]},
+        "not_run": [{"rule": rule.id, "because": because} for rule, because in checked.not_run],
+        "not_understood": [
+            {"line": lines.of(e.line), "text": e.line.shown[:500]}
+            for e in launch.each(NotUnderstood)[:MAX_NOT_UNDERSTOOD]
+        ],
+    }
+
+
+def _ready_after(launch: Launch, start: str | None) -> float | None:
+    ready = launch.first(FiredUp)
+    begin, end = moment(start), moment(ready.line.clock) if ready else None
+    if begin is None or end is None or ("T" in (start or "")) != ("T" in (ready.line.clock or "") if ready else False):
+        return None
+    seconds = (end - begin).total_seconds()
+    return seconds if seconds >= 0 else None
+
+
+def _version(launch: Launch) -> dict[str, Any]:
+    release = getattr(launch, "release", None)
+    if release is None:
+        return {"exact": None, "from": None, "before": None, "basis": "wording"}
+    return dict(release)
+
+
+def _model(launch: Launch) -> dict[str, Any]:
+    loaded = launch.first(WeightsLoaded)
+    dtype = launch.last(KVCacheDtype)
+    return {
+        "path": launch.value("model_path"),
+        "architecture": loaded.architecture if loaded else None,
+        "quantization": (loaded.quantization if loaded else None) or launch.value("quantization"),
+        "dtype": (loaded.dtype if loaded else None) or launch.value("dtype"),
+        "kv_cache_dtype": (dtype.dtype if dtype else None) or launch.value("kv_cache_dtype"),
+    }
+
+
+def _parallel(launch: Launch) -> dict[str, int]:
+    def size(argument: str, key: str) -> int:
+        given = launch.number_of(argument)
+        if given is not None:
+            return int(given)
+        seen = {int(m[1]) for rank in launch.rank_ids for m in re.finditer(rf"\b{key}(\d+)", rank)}
+        return max(seen) + 1 if seen else 1
+
+    return {
+        "tp": size("tp_size", "TP"),
+        "pp": size("pp_size", "PP"),
+        "dp": size("dp_size", "DP"),
+        "ep": size("ep_size", "EP"),
+        "nodes": int(launch.number_of("nnodes") or 1),
+    }
+
+
+def _coordinate(rank: str, key: str) -> int | None:
+    found = re.search(rf"\b{key}(\d+)", rank)
+    return int(found[1]) if found else None
+
+
+def _rank(case: Case, ledger: Ledger, lines: _Lines) -> dict[str, Any]:
+    draft = ledger.draft_pools
+    sizes = [p.size for p in draft if p.size is not None]
+    return {
+        "id": ledger.rank,
+        **{key.lower(): _coordinate(ledger.rank, key) for key in ("DP", "PP", "TP", "EP")},
+        "node": None,
+        "gpu": ledger.gpu,
+        "capacity_gib": to_gib(ledger.capacity, 4),
+        "capacity_basis": ledger.capacity_basis.value if ledger.capacity_basis else None,
+        "readings": [
+            {
+                "moment": r.moment.value,
+                "model": r.model.value,
+                "available_gib": to_gib(r.available),
+                "line": lines.of(r.line),
+            }
+            for r in ledger.readings
+            if r.moment is not Moment.READY or ledger.closing is r
+        ],
+        "entries": [_entry(e, lines) for e in ledger.entries],
+        "opening_gib": to_gib(ledger.opening.available) if ledger.opening else None,
+        "free_gib": to_gib(ledger.closing.available) if ledger.closing else None,
+        "free_line": lines.of(ledger.closing.line) if ledger.closing else None,
+        "unexplained_gib": to_gib(ledger.unexplained),
+        "earlier": [_entry(e, lines) for e in ledger.earlier],
+        "later": [_entry(e, lines) for e in ledger.later],
+        "kv_tokens": ledger.kv_tokens,
+        "kv_gib": to_gib(ledger.kv_size),
+        "mamba_slots": ledger.mamba_slots,
+        "mamba_gib": to_gib(ledger.mamba_size),
+        "hicache_host_gib": to_gib(ledger.host_size),
+        "draft": {
+            "kv_tokens": max((p.tokens for p in draft if p.tokens is not None), default=None),
+            "kv_gib": to_gib(sum(sizes)) if sizes else None,
+        }
+        if draft
+        else None,
+    }
+
+
+def _entry(entry: Entry, lines: _Lines) -> dict[str, Any]:
+    found = {
+        "pool": entry.pool.value,
+        "model": entry.model.value,
+        "gib": to_gib(entry.size),
+        "basis": entry.basis.value,
+        "lines": lines.all(entry.lines),
+    }
+    return {**found, "what": entry.what} if entry.what else found
+
+
+def _kv_cache(case: Case) -> dict[str, Any]:
+    if case.sizing is not None:
+        return case.sizing.to_document()
+    return {
+        "family": None,
+        "tokens": case.tokens,
+        "gib_per_rank": next((to_gib(x.kv_size) for x in case.ledgers if x.kv_size is not None), None),
+        "bytes_per_token": None,
+        "budget": None,
+        "limited_by": "unknown",
+    }
+
+
+def _limits(case: Case) -> dict[str, Any]:
+    limits = case.limits
+    return {
+        "max_total_num_tokens": limits.tokens if limits else None,
+        "chunked_prefill_size": limits.chunked_prefill_size if limits else None,
+        "max_prefill_tokens": limits.max_prefill_tokens if limits else None,
+        "max_running_requests": limits.max_running_requests if limits else None,
+        "context_len": limits.context_len if limits else None,
+        "available_gpu_mem_gib": to_gib(limits.available) if limits else None,
+        "line": None,
+    }
+
+
+def _serving(launch: Launch, lines: _Lines) -> dict[str, Any] | None:
+    series = launch.series
+    retractions = launch.each(Retraction)
+    if not launch.has_traffic and not retractions:
+        return None
+    return {
+        "decode_batches": series.decode_batches,
+        "prefill_batches": series.prefill_batches,
+        "peak_token_usage": series.peak_usage,
+        "peak_swa_usage": series.peak_swa_usage,
+        "peak_mamba_usage": series.peak_mamba_usage,
+        "peak_running": series.peak_running,
+        "peak_queue": series.peak_queue,
+        "retractions": len(retractions),
+        "series": [
+            {
+                "line": lines.of(p.line),
+                "at": p.line.clock,
+                "kind": "decode" if hasattr(p, "throughput") else "prefill",
+                "running": p.running,
+                "queued": p.queued,
+                "usage": p.usage,
+                "throughput": getattr(p, "throughput", None),
+                "new_tokens": getattr(p, "new_tokens", None),
+            }
+            for p in series.points
+        ],
+    }
+
+
+def _oom(oom: DeviceOutOfMemory, lines: _Lines) -> dict[str, Any]:
+    return {
+        "line": lines.of(oom.line),
+        "rank": oom.rank,
+        "device": (oom.device or "").lower() or None,
+        "gpu": oom.gpu,
+        "tried_gib": to_gib(oom.tried),
+        "capacity_gib": to_gib(oom.capacity),
+        "free_gib": to_gib(oom.free),
+        "in_use_gib": to_gib(oom.in_use),
+        "allocated_gib": to_gib(oom.allocated),
+        "reserved_unallocated_gib": to_gib(oom.reserved_unallocated),
+        "private_pools_gib": to_gib(oom.private_pools),
+    }
+
+
+def _finding(finding: Finding, lines: _Lines) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value if finding.severity else "info",
+        "confidence": finding.confidence.value,
+        "summary": finding.summary,
+        "why": finding.why or None,
+        "formula": finding.formula or None,
+        "ranks": list(finding.ranks),
+        "evidence": [
+            {"line": lines.of(e.line), "text": e.line.shown[:2_000], "figure": e.figure or None, "value": e.value}
+            for e in finding.evidence[:MAX_EVIDENCE]
+        ],
+        "remedies": [_remedy(r) for r in finding.remedies],
+    }
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    return {
+        "flag": remedy.flag,
+        "direction": remedy.direction.value,
+        "from": remedy.before,
+        "to": remedy.to,
+        "effect": {
+            name: {
+                key: value
+                for key, value in (("from", e.before), ("to", e.after), ("low", e.low), ("high", e.high))
+                if value is not None
+            }
+            for name, e in remedy.effect.items()
+        },
+        "cost": remedy.cost,
+        "note": remedy.note or None,
+    }

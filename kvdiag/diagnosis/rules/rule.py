@@ -1,0 +1,301 @@
+"""@rule, Case, Finding, Evidence, Remedy, Severity: the form of every rule."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.ledger.model import Entry, Ledger, Model, Moment, Reading
+from kvdiag.diagnosis.lines import LogLine
+from kvdiag.diagnosis.outcome import Outcome
+from kvdiag.diagnosis.units import GIB, Bytes, to_gib
+
+if TYPE_CHECKING:
+    from kvdiag.diagnosis.ledger.sizing import Sizing
+
+
+class Severity(StrEnum):
+    """How much a finding matters; the order is that of the report."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    ADVICE = "advice"
+    INFO = "info"
+
+    @property
+    def weight(self) -> int:
+        """0 for the worst."""
+        return list(Severity).index(self)
+
+
+class Confidence(StrEnum):
+    """certain: the arithmetic closes; likely: the evidence fits one cause best; possible: it fits, among others."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Direction(StrEnum):
+    """Which way to turn a knob."""
+
+    RAISE = "raise"
+    LOWER = "lower"
+    SET = "set"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The line a figure came from; `value` in GiB, tokens or as printed."""
+
+    line: LogLine
+    figure: str = ""
+    value: float | int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a remedy changes one figure to, with the interval the print's rounding allows."""
+
+    before: float | int | None
+    after: float | int | None
+    low: float | int | None = None
+    high: float | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change, its effect and its cost.
+
+    flag       a flag, an environment variable, "upgrade" or "container memory"
+    effect     figure name ("kv_tokens", "free_gib", …) to Effect
+    """
+
+    flag: str
+    direction: Direction
+    to: str | None = None
+    before: str | None = None
+    effect: dict[str, Effect] = field(default_factory=dict)
+    cost: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause, with all its ranks. `stake` orders findings of one severity: GiB per GPU at stake."""
+
+    summary: str
+    evidence: tuple[Evidence, ...]
+    ranks: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    confidence: Confidence = Confidence.CERTAIN
+    severity: Severity | None = None  # the rule's own where None
+    why: str = ""
+    formula: str = ""
+    stake: float = 0.0
+    rule: str = ""
+
+
+class Case:
+    """A launch, its ledgers, its sizing and the launches before it: all a rule may look at."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        ledgers: Sequence[Ledger],
+        outcome: Outcome,
+        sizing: Sizing | None = None,
+        earlier: Sequence[Case] = (),
+    ) -> None:
+        self.launch = launch
+        self.ledgers = tuple(ledgers)
+        self.outcome = outcome
+        self.sizing = sizing
+        self.earlier = tuple(earlier)
+
+    def ledger(self, rank: str) -> Ledger:
+        """One rank's ledger."""
+        return next(x for x in self.ledgers if x.rank == rank)
+
+    @cached_property
+    def limits(self) -> ServerLimits | None:
+        """The summary line of the scheduler that has the fewest tokens."""
+        found = self.launch.each(ServerLimits)
+        known = [x for x in found if x.tokens is not None]
+        return min(known, key=lambda x: x.tokens or 0) if known else None
+
+    @property
+    def tokens(self) -> int | None:
+        """max_total_num_tokens, else the smallest full-attention pool of the target."""
+        if self.limits is not None:
+            return self.limits.tokens
+        return min((x.kv_tokens for x in self.ledgers if x.kv_tokens is not None), default=None)
+
+    @cached_property
+    def context_length(self) -> int | None:
+        """Tokens one request may use: the summary line's, else the argument's."""
+        if self.limits is not None and self.limits.context_len is not None:
+            return self.limits.context_len
+        given = self.launch.number_of("context_length")
+        return None if given is None else int(given)
+
+    @cached_property
+    def opening(self) -> Reading | None:
+        """The smallest free memory before the target's weights."""
+        found = [x.reading(Moment.WEIGHTS_BEGIN) for x in self.ledgers]
+        return min((x for x in found if x is not None), key=lambda x: x.available, default=None)
+
+    @cached_property
+    def after_weights(self) -> Reading | None:
+        """The smallest free memory after the target's weights."""
+        found = [x.reading(Moment.WEIGHTS_END) for x in self.ledgers]
+        return min((x for x in found if x is not None), key=lambda x: x.available, default=None)
+
+    @cached_property
+    def after_pool(self) -> Reading | None:
+        """The smallest free memory after the target's pools."""
+        found = [x.reading(Moment.POOL_END) for x in self.ledgers]
+        return min((x for x in found if x is not None), key=lambda x: x.available, default=None)
+
+    @cached_property
+    def lowest(self) -> Ledger | None:
+        """The rank that has least free memory at the end of its start."""
+        done = [x for x in self.ledgers if x.closing is not None]
+        return min(done, key=lambda x: x.closing.available if x.closing else 0, default=None)
+
+    @property
+    def free_at_end(self) -> Reading | None:
+        """Free memory at the end: available_gpu_mem, else the last reading after the last capture, of the lowest rank.
+
+        None while the start has not come past its pools.
+        """
+        if self.lowest is None or self.lowest.closing is None:
+            return None
+        late = (Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN, Moment.CUDA_GRAPH_END, Moment.READY)
+        return self.lowest.closing if self.lowest.closing.moment in late else None
+
+    @cached_property
+    def card(self) -> Bytes | None:
+        """The card's size: the capacity that the log prints, else the free memory before loading."""
+        known = [x.capacity for x in self.ledgers if x.capacity is not None]
+        known += [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
+        if known:
+            return min(known)
+        return None if self.opening is None else self.opening.available
+
+    @property
+    def wanted_free(self) -> Bytes | None:
+        """Free memory wanted at the end: 5 GiB on cards of 60 GiB and more, in proportion below, never under 1.5."""
+        return None if self.card is None else wanted_free(self.card)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the launch came up."""
+        return self.outcome.outcome == "ready"
+
+    @cached_property
+    def fraction(self) -> float | None:
+        """mem_fraction_static in force."""
+        return self.launch.number_of("mem_fraction_static")
+
+
+def wanted_free(card: Bytes) -> Bytes:
+    """See Case.wanted_free."""
+    return Bytes(max(round(1.5 * GIB), min(5 * GIB, round(5 * GIB * card / (60 * GIB)))))
+
+
+Check = Callable[[Case], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as the registry holds it.
+
+    sections  "What it sees", "Why it matters", "What to do", "Sources", from the module's docstring
+    needs     events without which it cannot run
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    sections: dict[str, str]
+    needs: tuple[type[Event], ...]
+    releases: str | None
+    check: Check
+
+
+RULES: list[Rule] = []
+
+
+def rule(
+    *, severity: Severity, needs: Sequence[type[Event]] = (), releases: str | None = None
+) -> Callable[[Check], Check]:
+    """Register the decorated check under its file's name. Raises ValueError when the docstring lacks a section."""
+
+    def register(check: Check) -> Check:
+        module = sys.modules[check.__module__]
+        title, sections = _sections(module.__doc__ or "")
+        missing = [name for name in SECTIONS if name not in sections]
+        if missing:
+            raise ValueError(f"{check.__module__}: its docstring has no section {', '.join(missing)}")
+        name = check.__module__.rsplit(".", 1)[-1].replace("_", "-").removeprefix("-")
+        RULES.append(Rule(name, title, severity, sections, tuple(needs), releases, check))
+        return check
+
+    return register
+
+
+SECTIONS = ("What it sees", "Why it matters", "What to do", "Sources")
+
+
+def _sections(doc: str) -> tuple[str, dict[str, str]]:
+    title, _, rest = doc.strip().partition("\n")
+    sections: dict[str, str] = {}
+    name = ""
+    for line in rest.splitlines():
+        if line.strip() in SECTIONS:
+            name = line.strip()
+            sections[name] = ""
+        elif name:
+            sections[name] = f"{sections[name]} {line.strip()}".strip() if line.strip() else f"{sections[name]}\n"
+    return title.strip().rstrip("."), {key: text.strip() for key, text in sections.items()}
+
+
+def cite(*sources: Event | Reading | Entry | None, figure: str = "", value: Any = None) -> tuple[Evidence, ...]:
+    """The lines of events, readings and entries as evidence; absent ones are left out."""
+    found: list[Evidence] = []
+    for source in sources:
+        match source:
+            case Reading():
+                found.append(Evidence(source.line, f"{source.moment.value} available_gib", to_gib(source.available, 4)))
+            case Entry():
+                found.extend(
+                    Evidence(line, f"{source.pool.value} gib", to_gib(source.size, 4)) for line in source.lines
+                )
+            case Event():
+                found.append(Evidence(source.line, figure, value))
+    return tuple(found)
+
+
+__all__ = [
+    "Case",
+    "Check",
+    "Confidence",
+    "Direction",
+    "Effect",
+    "Evidence",
+    "Finding",
+    "Model",
+    "Remedy",
+    "Rule",
+    "rule",
+]
