@@ -7,11 +7,13 @@ import tempfile
 
 _data = tempfile.mkdtemp(prefix="kvdiag-test-")
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
-for _name in [name for name in os.environ if name.startswith("KVDIAG_") and not name.startswith("KVDIAG_REQUIRE_")]:
+_for_tests = ("KVDIAG_REQUIRE_", "KVDIAG_TEST_", "KVDIAG_PYTHON")
+for _name in [name for name in os.environ if name.startswith("KVDIAG_") and not name.startswith(_for_tests)]:
     del os.environ[_name]
 for _name in ("REDIS_URL", "DATABASE_URL"):
     os.environ.pop(_name, None)
 os.environ["KVDIAG_DATA"] = _data
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps an event loop in the thread that also uses the ORM
 
 from kvdiag.settings import *  # noqa: E402, F403
 
