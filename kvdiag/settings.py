@@ -5,7 +5,7 @@ The variables are listed, with their meaning, in .env.example. Limits are in kvd
 
 import os
 from pathlib import Path
-from urllib.parse import urlunsplit
+from urllib.parse import unquote, urlunsplit
 
 from csp.constants import NONE, SELF
 
@@ -39,7 +39,8 @@ KVDIAG_SIGN_UP = environment.flag("KVDIAG_SIGN_UP", True)
 _public = environment.url("KVDIAG_PUBLIC_URL", "", ("http", "https"))
 KVDIAG_PUBLIC_URL = urlunsplit(_public).rstrip("/") if _public else ""
 KVDIAG_TRUSTED_PROXIES = environment.whole_number("KVDIAG_TRUSTED_PROXIES", 0, most=8)
-ALLOWED_HOSTS = [*environment.words("KVDIAG_ALLOWED_HOSTS", ("localhost", "127.0.0.1", "[::1]"))]
+# This machine's own names are always allowed: the health check uses them.
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *environment.words("KVDIAG_ALLOWED_HOSTS", ())]
 if _public:
     if not _public.hostname:
         raise WrongSetting("KVDIAG_PUBLIC_URL names no host; write https://kvdiag.example.org.")
@@ -51,7 +52,8 @@ if _public:
 DATABASES = {"default": read_database(environment, KVDIAG_DATA)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-_broker = read_broker(environment, KVDIAG_DATA, longest_task_s=KVDIAG_LIMITS.analysis_hard_s)
+# The analysis runs in a process below the task; the task's own limits are a net below those (ingest/tasks.py).
+_broker = read_broker(environment, KVDIAG_DATA, longest_task_s=KVDIAG_LIMITS.analysis_hard_s + 45)
 KVDIAG_REDIS_URL = _broker.redis_url
 CACHES = {"default": _broker.cache}
 
@@ -101,6 +103,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "teams.middleware.TokenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -115,6 +118,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "teams.context.site",
             ]
         },
     }
@@ -153,16 +157,51 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "account_login"
-LOGIN_REDIRECT_URL = "/"
-ACCOUNT_LOGIN_METHODS = {"username", "email"}
-ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
+LOGIN_REDIRECT_URL = "/dashboard/"
+ACCOUNT_ADAPTER = "teams.adapters.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+ACCOUNT_SESSION_REMEMBER = None  # a box on the sign-in page
+SESSION_COOKIE_AGE = 30 * 86_400
+
+# Mail goes out by smtp://user:password@host:587 (STARTTLS) or smtps://…:465; without it none is sent.
+_smtp = environment.url("KVDIAG_SMTP_URL", "", ("smtp", "smtps"))
+KVDIAG_SENDS_MAIL = _smtp is not None
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if _smtp else 'dummy'}.EmailBackend"
+EMAIL_TIMEOUT = 15
+if _smtp:
+    EMAIL_HOST, EMAIL_PORT = _smtp.hostname or "localhost", _smtp.port or (465 if _smtp.scheme == "smtps" else 587)
+    EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(_smtp.username or ""), unquote(_smtp.password or "")
+    EMAIL_USE_SSL = _smtp.scheme == "smtps"
+    EMAIL_USE_TLS = not EMAIL_USE_SSL and bool(EMAIL_HOST_USER)
+DEFAULT_FROM_EMAIL = environment.text("KVDIAG_MAIL_FROM", "kvdiag@localhost")
+# A webhook may not reach into the operator's own network unless she says so.
+KVDIAG_INTERNAL_WEBHOOKS = environment.flag("KVDIAG_INTERNAL_WEBHOOKS", False)
+
+# Sign-in by the operator's own OpenID Connect server.
+_oidc = environment.url("KVDIAG_OIDC_URL", "", ("http", "https"))
+if _oidc:
+    INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
+    SOCIALACCOUNT_PROVIDERS = {
+        "openid_connect": {
+            "OAUTH_PKCE_ENABLED": True,
+            "APPS": [
+                {
+                    "provider_id": "oidc",
+                    "name": environment.text("KVDIAG_OIDC_NAME", _oidc.hostname or "OpenID Connect"),
+                    "client_id": environment.text("KVDIAG_OIDC_CLIENT_ID", "kvdiag"),
+                    "secret": environment.text("KVDIAG_OIDC_SECRET", ""),
+                    "settings": {"server_url": urlunsplit(_oidc)},
+                }
+            ],
+        }
+    }
 
 # --- Cookies and headers ----------------------------------------------------------------------------------------------
 
 _https = bool(_public and _public.scheme == "https")
-SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+SESSION_ENGINE = "django.contrib.sessions.backends.db"  # so that signing out ends a session everywhere
 SESSION_COOKIE_NAME = "kvdiag_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"

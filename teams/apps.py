@@ -8,3 +8,6 @@ class TeamsConfig(AppConfig):
 
     name = "teams"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from teams import signals  # noqa: F401 - connects its receivers

@@ -1,0 +1,51 @@
+"""What a what-if scenario foresaw, and how true it was once a launch tried it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingest.models import StoredReport
+from reports.document import dig
+from reports.models import Prediction
+from teams.models import Deployment
+
+
+def keep_prediction(
+    deployment: Deployment, report: StoredReport, change: dict[str, Any], *, tokens: int | None, free_gib: float | None
+) -> Prediction:
+    """Remember a scenario until a launch with its flags comes. One scenario of one report is kept once."""
+    prediction, _ = Prediction.objects.update_or_create(
+        deployment=deployment,
+        report=report,
+        change=change,
+        outcome=None,
+        defaults={"tokens": tokens, "free_gib": free_gib},
+    )
+    return prediction
+
+
+def is_tried(change: dict[str, Any], launch: dict[str, Any]) -> bool:
+    """True when the launch ran with every flag of the scenario, numbers compared as numbers."""
+    if not change:
+        return False
+    for name, wanted in change.items():
+        value = dig(launch, "arguments", name, "value")
+        if isinstance(wanted, int | float) and isinstance(value, int | float):
+            if abs(float(wanted) - float(value)) > 1e-6:
+                return False
+        elif value != wanted:
+            return False
+    return True
+
+
+def settle_predictions(deployment: Deployment, report: StoredReport, launch: dict[str, Any]) -> None:
+    """Compare what was foreseen with what this launch printed."""
+    if report.kv_tokens is None:
+        return
+    for prediction in deployment.predictions.filter(outcome=None).exclude(report__upload=report.upload):
+        if not is_tried(prediction.change, launch):
+            continue
+        prediction.outcome, prediction.printed_tokens = report, report.kv_tokens
+        if prediction.tokens is not None and report.kv_tokens:
+            prediction.error_percent = 100 * abs(prediction.tokens - report.kv_tokens) / report.kv_tokens
+        prediction.save()
