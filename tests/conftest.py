@@ -112,3 +112,8 @@ def chromium_path() -> str:
 def browser_type_launch_args(browser_type_launch_args: dict, chromium_path: str) -> dict:
     """pytest-playwright starts the system's Chromium; none is downloaded."""
     return {**browser_type_launch_args, "executable_path": chromium_path, "args": CHROMIUM_ARGUMENTS}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--accept rewrites the golden reports of the corpus; their diff is reviewed like code."""
+    parser.addoption("--accept", action="store_true", default=False, help="rewrite tests/corpus/*/expected.json")
