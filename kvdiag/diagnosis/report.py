@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kvdiag.diagnosis.cards import readable
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
+from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
 from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
@@ -134,6 +136,7 @@ def _launch(case: Case, checked: Checked, many: bool) -> dict[str, Any]:
             for name, a in launch.arguments.items()
         },
         "ranks": [_rank(case, ledger, lines) for ledger in case.ledgers],
+        "gpu": _gpu(case),
         "kv_cache": _kv_cache(case),
         "limits": _limits(case),
         "serving": _serving(launch, lines),
@@ -193,6 +196,18 @@ def _parallel(launch: Launch) -> dict[str, int]:
     }
 
 
+def _gpu(case: Case) -> dict[str, Any]:
+    """The cards: name as the log has it, how many ranks, capacity with its basis."""
+    named = case.launch.first(DeviceNamed)
+    first = next((x for x in case.ledgers if x.capacity is not None), None)
+    return {
+        "name": readable(named.name) if named is not None and named.name else None,
+        "count": len(case.ledgers) or None,
+        "capacity_gib": to_gib(first.capacity, 4) if first else None,
+        "basis": first.capacity_basis.value if first and first.capacity_basis else None,
+    }
+
+
 def _coordinate(rank: str, key: str) -> int | None:
     found = re.search(rf"\b{key}(\d+)", rank)
     return int(found[1]) if found else None
@@ -220,6 +235,8 @@ def _rank(case: Case, ledger: Ledger, lines: _Lines) -> dict[str, Any]:
         ],
         "entries": [_entry(e, lines) for e in ledger.entries],
         "opening_gib": to_gib(ledger.opening.available) if ledger.opening else None,
+        "opening_basis": ledger.opening_basis.value if ledger.opening else None,
+        "opening_line": lines.of(ledger.opening.line) if ledger.opening else None,
         "free_gib": to_gib(ledger.closing.available) if ledger.closing else None,
         "free_line": lines.of(ledger.closing.line) if ledger.closing else None,
         "unexplained_gib": to_gib(ledger.unexplained),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kvdiag.diagnosis.cards import known_capacity
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.distributed import DistributedEnd
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
+from kvdiag.diagnosis.events.hardware import CapacityReported, CardTable, DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import (
     HostPool,
     KVPoolAllocated,
@@ -25,9 +27,10 @@ from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import Basis, Entry, KVPool, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.lines import LogLine
-from kvdiag.diagnosis.units import GIB, Bytes
+from kvdiag.diagnosis.units import GIB, MIB, Bytes
 
 PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" figure
+NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
 
 
 @dataclass
@@ -174,11 +177,17 @@ class _RankBook:
         reading = Reading(moment, model, available, line)
         ledger = self.ledger
         if ledger.opening is None:
-            if moment is Moment.WEIGHTS_END:
-                # The log starts after the load: what the weights took lies before the opening.
+            taken = [e for e in self.step.entries if e.pool is Pool.WEIGHTS]
+            if moment is Moment.WEIGHTS_END and len(taken) == len(self.step.entries) == 1:
+                # The log starts after the load. SGLang prints usage as before minus after, so their sum is what was
+                # free before it.
+                before = Reading(Moment.WEIGHTS_BEGIN, model, available + taken[0].size, line)
+                ledger.opening, ledger.opening_basis, ledger.closing = before, Basis.DERIVED, before
+                self._settle(reading)
+            else:
                 ledger.earlier.extend(self.step.entries)
                 self.step = _Step()
-            ledger.opening = reading
+                ledger.opening = reading
         else:
             self._settle(reading)
         ledger.readings.append(reading)
@@ -199,9 +208,11 @@ class _RankBook:
         if pool is Pool.REQUEST_TABLE:
             rest = self._request_table(rest, reading, lines)
             pool, what = Pool.UNEXPLAINED, ""
-        if rest and pool is not Pool.UNEXPLAINED:
+        if abs(rest) <= NOISE:
+            return
+        if pool is not Pool.UNEXPLAINED:
             ledger.entries.append(Entry(pool, reading.model, rest, Basis.DERIVED, lines, what))
-        elif rest:
+        else:
             ledger.entries.append(Entry(Pool.UNEXPLAINED, reading.model, rest, Basis.DERIVED, lines, what))
 
     def _destination(self, before: Reading, reading: Reading, entries: list[Entry]) -> tuple[Pool, str]:
@@ -270,9 +281,11 @@ class _RankBook:
         printed = self.launch.each(ServerLimits, rank=self.ledger.rank)
         for limits in printed[-1:]:
             self._read(Moment.READY, Model.TARGET, limits.available, limits.line)
-        if self.ledger.closing is None:
-            return
-        self.ledger.later = self._split_pools(self.step.entries)
+        rest = self._split_pools(self.step.entries)
+        if self.ledger.opening is None:
+            self.ledger.entries = rest  # no reading at all: nothing to close
+        else:
+            self.ledger.later = rest
 
     def _host(self) -> None:
         sizes = [e.size for e in self.launch.each(HostPool, rank=self.ledger.rank) if e.size is not None]
@@ -280,11 +293,21 @@ class _RankBook:
             self.ledger.host_size = Bytes(sum(sizes))
 
     def _capacity(self) -> None:
+        """The card's size: an overflow message, a table or a fallback line tell it, else the name of a known card."""
+        ledger = self.ledger
         for oom in self.launch.each(DeviceOutOfMemory):
-            if oom.rank == self.ledger.rank or len(self.launch.rank_ids) == 1:
-                self.ledger.gpu = oom.gpu if self.ledger.gpu is None else self.ledger.gpu
-            if oom.capacity is not None and self.ledger.capacity is None:
-                self.ledger.capacity, self.ledger.capacity_basis = oom.capacity, Basis.PRINTED
+            if oom.rank == ledger.rank or len(self.launch.rank_ids) == 1:
+                ledger.gpu = oom.gpu if ledger.gpu is None else ledger.gpu
+        printed = [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
+        printed += [x.total for x in self.launch.each(CardTable) if x.total is not None]
+        printed += [Bytes(x.mib * MIB) for x in self.launch.each(CapacityReported) if x.mib is not None]
+        if printed:
+            ledger.capacity, ledger.capacity_basis = printed[0], Basis.PRINTED
+            return
+        name = self.launch.first(DeviceNamed)
+        known = known_capacity(name.name) if name is not None and name.name else None
+        if known is not None and (ledger.opening is None or known >= ledger.opening.available):
+            ledger.capacity, ledger.capacity_basis = known, Basis.ASSUMED
 
 
 def request_table(launch: Launch, rank: str) -> Bytes | None:

@@ -109,6 +109,7 @@ class Ledger:
     later: list[Entry] = field(default_factory=list)  # after the last reading, outside the identity
     pools: list[KVPool] = field(default_factory=list)
     opening: Reading | None = None
+    opening_basis: Basis = Basis.PRINTED  # DERIVED: the log starts after the load, and prints what it took
     closing: Reading | None = None
     mamba_slots: int | None = None
     mamba_size: Bytes | None = None

@@ -1,0 +1,63 @@
+"""Known cards and their total memory, for logs that name the card and print no capacity. Such a figure is ASSUMED."""
+
+from __future__ import annotations
+
+import re
+
+from kvdiag.diagnosis.units import MIB, Bytes
+
+# Total memory as the driver reports it, in MiB; the first expression that fits the name counts.
+_MIB: tuple[tuple[str, int], ...] = (
+    (r"RTX_PRO_6000_Blackwell", 97_887),
+    (r"RTX_PRO_5000_Blackwell", 48_935),
+    (r"H100_NVL", 95_830),
+    (r"H100_PCIe", 81_559),
+    (r"H100", 81_559),
+    (r"H800", 81_559),
+    (r"H200_NVL|H200", 143_771),
+    (r"H20_3e|H20-3e", 144_384),
+    (r"H20", 97_871),
+    (r"GB300|B300", 275_040),
+    (r"GB200", 189_471),
+    (r"B200", 183_359),
+    (r"A100.*40GB", 40_960),
+    (r"A100|A800", 81_920),
+    (r"A10G", 23_028),
+    (r"A10\b", 23_028),
+    (r"A40|RTX_A6000", 46_068),
+    (r"RTX_6000_Ada", 49_140),
+    (r"L40S?", 46_068),
+    (r"L4\b", 23_034),
+    (r"L20\b", 46_068),
+    (r"T4", 15_360),
+    (r"V100.*32GB", 32_768),
+    (r"V100.*16GB", 16_384),
+    (r"RTX_5090", 32_607),
+    (r"RTX_4090_D|RTX_4090", 24_564),
+    (r"RTX_3090", 24_576),
+    (r"MI355X", 294_896),
+    (r"MI325X", 262_128),
+    (r"MI300X|MI308X", 196_592),
+)
+
+# Devices whose processor and GPU share one memory: "free" is the operating system's available RAM.
+UNIFIED = re.compile(r"GB10\b|Thor|Orin|Apple", re.I)
+
+
+def known_capacity(name: str) -> Bytes | None:
+    """Total memory of a card by its name; None for one that is not in the table, or shares its memory."""
+    plain = name.replace(" ", "_")
+    for pattern, mib in _MIB:
+        if re.search(pattern, plain, re.I):
+            return Bytes(mib * MIB)
+    return None
+
+
+def readable(name: str) -> str:
+    """A card's name as a reader wants it: "RTX PRO 6000 Blackwell Server Edition"."""
+    return name.replace("_", " ").removeprefix("NVIDIA ").strip()
+
+
+def is_unified(name: str) -> bool:
+    """Whether a device of this name shares its memory with the processor."""
+    return bool(UNIFIED.search(name))
