@@ -1,0 +1,316 @@
+"""The budget: what SGLang may give to its pools, redone from two readings and one fraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kvdiag.diagnosis.ledger.sizing import draft as drafts
+from kvdiag.diagnosis.ledger.sizing import fraction as fractions
+from kvdiag.diagnosis.ledger.sizing import swa
+from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
+from kvdiag.diagnosis.ledger.sizing.cell import CellSize, cell_size
+from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
+from kvdiag.diagnosis.ledger.sizing.inputs import Family, RankMemory, SizingInputs
+from kvdiag.diagnosis.ledger.sizing.linear import DEFAULT_RATIO
+from kvdiag.diagnosis.units import GIB
+
+FORMULA = "after_weights − opening × (1 − mem_fraction_static)"
+EXACT = 0.13
+"""GiB: what is allocated between the printed reading and SGLang's own (rotary tables, LoRA, torchao) at most."""
+
+_INDISTINGUISHABLE = 0.02
+"""GiB: two ways of counting this near each other are not told apart by printed digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The two readings the sizing reduces over all ranks, in GiB, and the ranks that set them."""
+
+    opening: Estimate
+    after_weights: Estimate
+    opening_rank: str
+    smallest_rank: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way a release may have counted, the tokens it gives, and whether the log's count agrees."""
+
+    arithmetic: Arithmetic
+    tokens: Estimate
+    fits: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """SGLang's own arithmetic, redone. GiB and tokens of one rank.
+
+    kv             the pool budget R = after_weights − opening × (1 − f); from the readings alone
+    memory_tokens  tokens before --max-total-tokens
+    tokens         tokens after caps and page rounding; None when the budget holds none
+    error_percent  of `tokens` against the log's count; None without one
+    """
+
+    readings: Readings
+    fraction: float
+    reserve: float
+    kv: Estimate
+    arithmetic: Arithmetic | None
+    cell: CellSize | None
+    memory_tokens: Estimate | None
+    tokens: Estimate | None
+    error_percent: float | None
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def smallest_fraction(self) -> float:
+        """The fraction at which the budget is nothing: 1 − after_weights / opening. Every start needs more."""
+        return 1 - self.readings.after_weights.value / self.readings.opening.value
+
+
+def readings_of(ranks: Iterable[RankMemory]) -> Readings | None:
+    """Opening and after-weights as SGLang reduces them: each the minimum over the ranks, independently.
+
+    A rank without an opening reading has it from after-weights + "mem usage".
+    Source: model_runner.py, init_torch_distributed() and profile_max_num_token(): get_available_gpu_memory(
+    distributed=True) reduces with MIN over the world.
+    """
+    openings: list[tuple[float, float, str]] = []
+    after: list[tuple[float, str]] = []
+    for rank in ranks:
+        if rank.opening is not None:
+            openings.append((rank.opening, HALF_DIGIT, rank.id))
+        elif rank.after_weights is not None and rank.usage is not None:
+            openings.append((rank.after_weights + rank.usage, 2 * HALF_DIGIT, rank.id))
+        if rank.after_weights is not None:
+            after.append((rank.after_weights, rank.id))
+    if not openings or not after:
+        return None
+    opening, margin, opening_rank = min(openings)
+    lowest, smallest = min(after)
+    if opening <= 0:
+        return None
+    return Readings(Estimate.around(opening, margin), Estimate.around(lowest, HALF_DIGIT), opening_rank, smallest)
+
+
+def pool_budget(readings: Readings, fraction: float) -> Estimate:
+    """R = A − P × (1 − f), in GiB; negative where SGLang refuses to start.
+
+    Source: 0.3–0.5.10 profile_max_num_token(); 0.5.11+ _profile_available_bytes().
+    """
+    return readings.after_weights.minus(readings.opening.times(1 - fraction))
+
+
+def compute(inputs: SizingInputs) -> Budget | None:
+    """The budget of a launch; None when a reading or the fraction is missing."""
+    readings = readings_of(inputs.ranks)
+    if readings is None or inputs.fraction is None or not 0 < inputs.fraction <= 1:
+        return None
+    fraction, reason = effective_fraction(inputs, readings)
+    kv = pool_budget(readings, fraction)
+    cell = cell_size(inputs)
+    reserve = readings.opening.value * (1 - fraction)
+    ways = tuple(_ways(inputs, fraction, reason, kv.value, cell)) if cell or inputs.family is Family.SWA else ()
+    if kv.value <= 0 or not ways:
+        return Budget(
+            readings=readings,
+            fraction=fraction,
+            reserve=reserve,
+            kv=kv,
+            arithmetic=ways[0] if ways else None,
+            cell=cell,
+            memory_tokens=None,
+            tokens=None,
+            error_percent=None,
+        )
+    tried = tuple(_try(way, kv, inputs) for way in ways)
+    chosen = _choose(tried, inputs)
+    tokens = chosen.arithmetic.bounded(kv)
+    error = None
+    if inputs.tokens:
+        error = 100 * (tokens.value / inputs.tokens - 1)
+    return Budget(
+        readings=readings,
+        fraction=fraction,
+        reserve=reserve,
+        kv=kv,
+        arithmetic=chosen.arithmetic,
+        cell=cell,
+        memory_tokens=chosen.arithmetic.bounded(kv, capped=False),
+        tokens=tokens,
+        error_percent=error,
+        candidates=tried,
+    )
+
+
+def effective_fraction(inputs: SizingInputs, readings: Readings) -> tuple[float, str]:
+    """The fraction in effect, and why it differs from the printed one ("" when it does not).
+
+    A hidden multiplier is believed when the free memory after the pool fits its reserve better than the printed
+    fraction's: on the rank with the least memory, pool end ≈ opening × (1 − f).
+    """
+    assert inputs.fraction is not None
+    printed = inputs.fraction
+    factors = fractions.hidden_multipliers(
+        inputs.release, inputs.platform, inputs.attention_backend, inputs.context_length, inputs.multimodal
+    )
+    ends = [rank.pool_end for rank in inputs.ranks if rank.pool_end is not None]
+    if not factors or not ends or inputs.max_total_tokens is not None:
+        return printed, ""
+    left = min(ends)
+
+    def miss(value: float) -> float:
+        return abs(readings.opening.value * (1 - value) - left)
+
+    best = min(factors, key=lambda factor: miss(printed * factor.factor))
+    if miss(printed * best.factor) + EXACT < miss(printed):
+        return printed * best.factor, best.reason
+    return printed, ""
+
+
+def _ways(inputs: SizingInputs, fraction: float, reason: str, kv: float, cell: CellSize | None) -> Iterable[Arithmetic]:
+    """Every way a release of the range may have counted, the most likely first."""
+    family = inputs.family or Family.OTHER
+    base = Arithmetic(
+        family=family,
+        fraction=fraction,
+        cell=cell.charged if cell else Estimate.exactly(0.0),
+        page=inputs.page_size,
+        cap=inputs.max_total_tokens,
+        assumptions=(reason,) if reason else (),
+    )
+    if family is Family.SWA:
+        ways = list(_window_ways(inputs, base, cell))
+    elif family is Family.LINEAR:
+        ways = [_with_states(inputs, base, kv)]
+    else:
+        ways = [base]
+    return _draft_ways(inputs, ways)
+
+
+def _window_ways(inputs: SizingInputs, base: Arithmetic, cell: CellSize | None) -> Iterable[Arithmetic]:
+    pools = inputs.pools
+    if pools.tokens and pools.swa_tokens and pools.full_gib and pools.swa_gib:
+        geometry = inputs.geometry
+        sizes = swa.WindowCells(
+            pools.full_gib * GIB / (pools.tokens + inputs.page_size),
+            pools.swa_gib * GIB / (pools.swa_tokens + inputs.page_size),
+            geometry.layers if geometry else 0,
+            geometry.swa_layers if geometry else 0,
+        )
+    elif inputs.geometry is not None and inputs.geometry.swa_layers and (cell is None or inputs.swa_ratio is not None):
+        sizes = swa.cells(inputs.geometry, inputs.kv_dtype, inputs.attention_tp)
+    elif cell is not None:
+        # one total for both pools: bytes of a reported token at this ratio, which is all the budget needs
+        yield replace(base, assumptions=(*base.assumptions, "the ratio of both pools stays as it is"))
+        return
+    else:
+        return
+    ratio = inputs.swa_ratio
+    if pools.tokens and pools.swa_tokens:
+        observed = pools.swa_tokens / pools.tokens
+        if ratio is None or abs(observed - ratio) > 0.01 + inputs.page_size / pools.tokens:
+            ratio = observed
+    ratio = 0.8 if ratio is None else ratio
+    for rule in swa.rule_for(inputs.release) or (swa.SplitRule.JOINT,):
+        if rule in (swa.SplitRule.UNIFORM, swa.SplitRule.DOUBLE_COUNT) and not sizes.full_layers:
+            continue
+        yield replace(base, window=sizes, ratio=ratio, split=rule, cell=_joined(sizes, ratio, cell))
+
+
+def _joined(sizes: swa.WindowCells, ratio: float, cell: CellSize | None) -> Estimate:
+    """F + ratio·S with the relative bounds of the pool line."""
+    value = sizes.full + ratio * sizes.window
+    if cell is None or cell.stored is None or cell.stored.value <= 0:
+        return Estimate.exactly(value)
+    scale = value / cell.stored.value
+    return Estimate(value, cell.stored.low * scale, cell.stored.high * scale)
+
+
+def _with_states(inputs: SizingInputs, base: Arithmetic, kv: float) -> Arithmetic:
+    """States first: as the log prints them, else by the ratio."""
+    pools = inputs.pools
+    by_slots = inputs.max_mamba_cache_size is not None or (
+        not inputs.radix_cache and inputs.max_running_requests is not None
+    )
+    printed = pools.state_gib
+    if printed is not None:
+        charged = printed + (pools.speculative_state_gib or 0.0)
+        slots = pools.state_slots
+        if slots and inputs.release.reaches("0.5.17") is not True:
+            charged *= slots / (slots + 1)  # one slot more is allocated than charged, before 0.5.17
+        return replace(base, state=charged, state_of=kv, state_scales=not by_slots)
+    ratio = DEFAULT_RATIO if inputs.mamba_ratio is None else inputs.mamba_ratio
+    return replace(
+        base,
+        state=max(0.0, kv) * ratio / (1 + ratio),
+        state_of=kv,
+        state_scales=True,
+        assumptions=(*base.assumptions, f"states take {ratio:g} / (1 + {ratio:g}) of the budget"),
+    )
+
+
+def _draft_ways(inputs: SizingInputs, ways: list[Arithmetic]) -> Iterable[Arithmetic]:
+    """With a draft: tokens added for it (0.4.3–0.5.6), its share in the cell (0.5.14 and later), or neither."""
+    draft = inputs.draft
+    if draft is None:
+        yield from ways
+        return
+    extra = drafts.headroom(draft.algorithm, inputs.max_running_requests, draft.steps, draft.top_k, draft.draft_tokens)
+    adds = drafts.adds_headroom(inputs.release) if draft.before_pool is not True else False
+    charges = drafts.is_charged(inputs.release, draft.before_pool, inputs.family is Family.SWA)
+    for way in ways:
+        plain = replace(way, assumptions=(*way.assumptions,))
+        charged = _charge_draft(inputs, way) if charges is not False else None
+        added = replace(way, headroom=extra) if extra and adds is not False else None
+        options: list[Arithmetic | None]
+        if charges is True:
+            options = [charged or plain]
+        elif adds is True:
+            options = [added or plain]
+        else:
+            options = [plain, charged, added]
+        yield from (option for option in options if option is not None)
+
+
+def _charge_draft(inputs: SizingInputs, way: Arithmetic) -> Arithmetic | None:
+    """The cell with a draft's share: by layers where the model's shape is known, else by the draft's own pool line."""
+    draft = inputs.draft
+    assert draft is not None
+    if way.window is not None and way.window.full_layers:
+        share = drafts.charged_cell(way.window.full, way.window.full_layers, draft.layers) - way.window.full
+        sizes = replace(way.window, full=way.window.full + share)
+        return replace(way, window=sizes, cell=way.cell.plus(share))
+    if inputs.geometry is not None and inputs.geometry.layers:
+        cell = drafts.charged_cell(way.cell.value, inputs.geometry.layers, draft.layers)
+        return replace(way, cell=way.cell.times(cell / way.cell.value)) if way.cell.value else None
+    if draft.pool and draft.tokens:
+        share = draft.pool * GIB / (draft.tokens + inputs.page_size)
+        if way.window is not None:
+            return replace(way, window=replace(way.window, full=way.window.full + share), cell=way.cell.plus(share))
+        return replace(way, cell=way.cell.plus(share))
+    return None
+
+
+def _try(way: Arithmetic, kv: Estimate, inputs: SizingInputs) -> Candidate:
+    tokens = way.bounded(kv)
+    if not inputs.tokens:
+        return Candidate(way, tokens, None)
+    gap = abs(tokens.value - inputs.tokens) * way.bytes_per_reported_token / GIB
+    near = tokens.low <= inputs.tokens <= tokens.high or gap <= EXACT
+    return Candidate(way, tokens, near)
+
+
+def _choose(tried: tuple[Candidate, ...], inputs: SizingInputs) -> Candidate:
+    """The most likely of those that fit the log's count about as well as the nearest; by release when none fits."""
+    fitting = [candidate for candidate in tried if candidate.fits]
+    if not fitting or not inputs.tokens:
+        return tried[0]
+    count = inputs.tokens
+
+    def gap(candidate: Candidate) -> float:
+        return abs(candidate.tokens.value - count) * candidate.arithmetic.bytes_per_reported_token / GIB
+
+    nearest = min(gap(candidate) for candidate in fitting)
+    return next(candidate for candidate in fitting if gap(candidate) <= nearest + _INDISTINGUISHABLE)

@@ -1,0 +1,120 @@
+"""Free memory at the end: how much is wanted, and the fractions that start and that keep it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kvdiag.diagnosis.ledger.sizing.budget import Budget
+from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
+from kvdiag.diagnosis.units import GIB
+
+WANTED = 5.0
+"""GiB wanted at the end on a card of 60 GiB and more; below in proportion, never under `LEAST`."""
+FULL_CARD = 60.0
+LEAST = 1.5
+STEP = 0.001
+"""Fractions are proposed in steps of a thousandth."""
+HIGHEST = 0.99
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fractions:
+    """Fractions worth naming; None where the log cannot carry them, with the reason in `why`.
+
+    starts_from   smallest multiple of 0.001 with which SGLang gets a pool
+    keeps_wanted  largest one that leaves the wanted free memory at the end
+    """
+
+    starts_from: float | None
+    keeps_wanted: float | None
+    why: str = ""
+
+
+def wanted_free(inputs: SizingInputs, wanted_on_full_card: float = WANTED) -> float | None:
+    """GiB wanted free at the end: 5 on cards from 60 GiB, 5 × card / 60 below, never under 1.5.
+
+    The card's size is its printed capacity, else the free memory before loading.
+    """
+    cards = [rank.capacity if rank.capacity is not None else rank.opening for rank in inputs.ranks]
+    known = [card for card in cards if card is not None]
+    if not known:
+        return None
+    return max(LEAST, wanted_on_full_card * min(1.0, min(known) / FULL_CARD))
+
+
+def end_free(inputs: SizingInputs) -> float | None:
+    """GiB free at the end on the rank with least; None when the launch did not get there."""
+    ends = [rank.end for rank in inputs.ranks if rank.end is not None]
+    return min(ends) if ends else None
+
+
+def growth_outside(inputs: SizingInputs, budget: Budget) -> float:
+    """GiB that a draft's pool takes from the reserve for each GiB more of budget; 0 when the budget pays for it.
+
+    Up to 0.5.13 a draft keeps as many tokens as the target and nobody budgets them: c_draft / c.
+    """
+    draft, way = inputs.draft, budget.arithmetic
+    if draft is None or way is None or not draft.pool or not draft.tokens or draft.before_pool is True:
+        return 0.0
+    each = draft.pool * GIB / (draft.tokens + inputs.page_size)
+    if budget.kv.value <= 0 or way.bytes_per_reported_token <= 0:
+        return 0.0
+    share = max(0.0, way.kv_gib(budget.kv.value)) / budget.kv.value if way.state_scales else 1.0
+    return each / way.bytes_per_reported_token * share
+
+
+def smallest_start(budget: Budget) -> float | None:
+    """The smallest multiple of 0.001 whose budget holds at least one page of tokens; None when none does."""
+    steps = math.floor(budget.smallest_fraction / STEP + _TINY) + 1
+    opening, after = budget.readings.opening.value, budget.readings.after_weights.value
+    for step in range(max(1, steps), 1001):
+        fraction = step * STEP
+        kv = after - opening * (1 - fraction)
+        if kv > _TINY and (budget.arithmetic is None or budget.arithmetic.tokens(kv) > 0):
+            return round(fraction, 3)
+    return None
+
+
+def fraction_for_free(inputs: SizingInputs, budget: Budget, free: float) -> float | None:
+    """The fraction that leaves `free` GiB at the end, exactly: f + (E − X) / (P · (1 + growth)).
+
+    Linear as long as the tail (graphs, workspaces) is what it was. None without a reading at the end.
+    """
+    end = end_free(inputs)
+    if end is None:
+        return None
+    return budget.fraction + (end - free) / (budget.readings.opening.value * (1 + growth_outside(inputs, budget)))
+
+
+def floor_step(fraction: float) -> float:
+    """Down to a multiple of 0.001."""
+    return round(math.floor(fraction / STEP + 1e-6) * STEP, 3)
+
+
+def ceil_step(fraction: float) -> float:
+    """Up to a multiple of 0.001."""
+    return round(math.ceil(fraction / STEP - 1e-6) * STEP, 3)
+
+
+def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float | None) -> Fractions:
+    """The smallest fraction that starts and the largest that keeps the wanted free memory."""
+    start = smallest_start(budget)
+    if wanted is None or end_free(inputs) is None:
+        return Fractions(starts_from=start, keeps_wanted=None, why="the log does not show the free memory at the end")
+    if capped:
+        return Fractions(
+            starts_from=start, keeps_wanted=None, why="--max-total-tokens sets the pool, whatever the fraction"
+        )
+    exact = fraction_for_free(inputs, budget, wanted)
+    assert exact is not None
+    most = min(HIGHEST, floor_step(exact))
+    if start is None or most < start:
+        return Fractions(
+            starts_from=start,
+            keeps_wanted=None,
+            why=f"no feasible fraction: {wanted:.2f} GiB free at the end needs {exact:.3f},"
+            + (f" and the start needs {start:.3f}" if start is not None else " and no fraction holds a page"),
+        )
+    return Fractions(starts_from=start, keeps_wanted=most)
