@@ -95,6 +95,7 @@ INSTALLED_APPS = [
     "ninja",
 ]
 MIDDLEWARE = [
+    "ingest.method_doors.MethodDoors",
     "django.middleware.security.SecurityMiddleware",
     "kvdiag.middleware.PrivateByDefault",
     "whitenoise.middleware.WhiteNoiseMiddleware",

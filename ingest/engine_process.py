@@ -1,0 +1,198 @@
+"""The diagnosis in a process of its own: `python -m ingest.engine_process`, started anew for every upload.
+
+Logs come from strangers. Whatever one does to the process that reads it (memory, endless time, a crash in a C library)
+happens to a process that holds no database, no broker, no secret and only this upload.
+
+The job comes as JSON on standard input. One JSON message a line goes out on standard output:
+
+    {"phase": "unpacked"}                          the copy without secrets is being written
+    {"phase": "cleaned", "files": [...], "masked": {...}}    it is written
+    {"phase": "reading", "lines": 12000}           then "ledger", "rules", "done", as the engine calls them
+    {"known": [...]}                               first facts of a long log
+    {"result": "report" | "not_sglang"}            the document lies beside the files
+    {"refused": "unreadable" | "too_large", "sentence": "..."}
+
+The exit status is 0 whenever the last message is a result or a refusal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import json
+import os
+import resource
+import signal
+import sys
+from collections import Counter
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from ingest.isolation import EXIT_MEMORY, EXIT_SOFT_LIMIT
+from kvdiag.diagnosis import diagnose, errors
+from kvdiag.diagnosis.limits import WEB_LIMITS, Limits
+from kvdiag.diagnosis.lines import Log
+from kvdiag.diagnosis.masked_copy import masked_copy
+
+KNOWN_FROM = 32 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
+KNOWN_HEAD = 4 << 20
+
+
+class OutOfTime(Exception):
+    """The soft time limit: the parent asks the process to end."""
+
+
+def main() -> int:
+    messages, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
+    os.dup2(2, 1)  # whatever a library prints is not a message
+    job = json.loads(sys.stdin.readline())
+    limit_resources(job["memory"])
+    signal.signal(signal.SIGTERM, _out_of_time)
+    try:
+        run(job, messages)
+    except MemoryError:
+        return EXIT_MEMORY
+    except OutOfTime:
+        return EXIT_SOFT_LIMIT
+    return 0
+
+
+def _out_of_time(_signal: int, _frame: Any) -> None:
+    raise OutOfTime
+
+
+def limit_resources(memory: int) -> None:
+    """No more memory than this, no core dump, and no life without the parent."""
+    with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def run(job: dict[str, Any], messages: TextIO) -> None:
+    """Masks (unless the masked copy is there already), diagnoses the copy, writes the document."""
+
+    def say(**message: Any) -> None:
+        print(json.dumps(message), file=messages, flush=True)
+
+    folder = Path(job["folder"])
+    limits = engine_limits(job["limits"])
+    try:
+        files = job["masked_files"] or mask(job, folder, limits, say)
+        with ExitStack() as opened:
+            logs = [
+                Log(name=file["name"], stream=opened.enter_context((folder / file["path"]).open("rb")))
+                for file in files
+            ]
+            if sum(file["bytes"] for file in files) > KNOWN_FROM:
+                say(known=first_facts(logs[0], limits))
+            report = diagnose(*logs, limits=limits, on_phase=lambda phase, lines: say(phase=phase, lines=lines))
+    except errors.UnreadableLog as problem:
+        say(refused="unreadable", sentence=str(problem))
+        return
+    except errors.LogTooLarge as problem:
+        say(refused="too_large", sentence=str(problem))
+        return
+    document = about_the_upload(report.document, files, job.get("masked") or masked_counts(files))
+    write_privately(folder / job["document"], json.dumps(document))
+    say(result="report" if document["upload"]["is_sglang"] else "not_sglang")
+
+
+def engine_limits(site: dict[str, int]) -> Limits:
+    """The engine's limits with the site's figures. Of a log over the allowance the start and the end are kept."""
+    return replace(
+        WEB_LIMITS,
+        kept_bytes=site["max_unpacked_bytes"],
+        unpacked_bytes=8 * site["max_unpacked_bytes"],
+        unpacked_ratio=site["max_unpacked_ratio"],
+        members=site["max_archive_members"],
+        line_bytes=site["max_line_bytes"],
+    )
+
+
+def mask(job: dict[str, Any], folder: Path, limits: Any, say: Any) -> list[dict[str, Any]]:
+    """The masked copy of every file, and what is to be known about each of its parts."""
+    say(phase="unpacked", lines=0)
+    files: list[dict[str, Any]] = []
+    for number, raw in enumerate(job["files"]):
+        # a folder for each file: two archives may hold members of the same name
+        target = folder / job["masked_folder"] / str(number)
+        target.mkdir(parents=True, mode=0o700)
+        with (folder / "raw" / str(number)).open("rb") as stream:
+            stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits)
+        files += [about_one_file(copy, folder) for copy in stored]
+    say(phase="cleaned", files=files, masked=masked_counts(files))
+    return files
+
+
+def about_one_file(copy: Any, folder: Path) -> dict[str, Any]:
+    return {
+        "name": copy.name,
+        "path": str(Path(copy.path).relative_to(folder)),
+        "bytes": copy.bytes,
+        "lines": copy.lines,
+        "encoding": copy.encoding,
+        "compression": copy.compression,
+        "masked": dict(copy.masked),
+        "gap": copy.gap if copy.gap is None or isinstance(copy.gap, dict) else vars_of(copy.gap),
+    }
+
+
+def vars_of(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in getattr(value, "__dataclass_fields__", {})}
+
+
+def masked_counts(files: list[dict[str, Any]]) -> dict[str, int]:
+    """Values hidden in all files, by kind."""
+    counts: Counter[str] = Counter()
+    for file in files:
+        counts.update(file.get("masked") or {})
+    return dict(sorted(counts.items()))
+
+
+def about_the_upload(document: dict[str, Any], files: list[dict[str, Any]], masked: dict[str, int]) -> dict[str, Any]:
+    """The document with what only the masking saw: the engine read a copy that is UTF-8, plain and without secrets."""
+    described = document["upload"]["files"]
+    for entry, file in zip(described, files, strict=False):
+        for key in ("bytes", "lines", "encoding", "compression", "gap"):
+            if key in file:
+                entry[key] = file[key]
+    document["upload"]["masked"] = masked
+    return document
+
+
+def first_facts(log: Any, limits: Any) -> list[dict[str, Any]]:
+    """What the first 4 MiB of a long log say of its first launch. A figure that is not there is left out."""
+    head = log.stream.read(KNOWN_HEAD)
+    log.stream.seek(0)
+    launches = diagnose(Log(name=log.name, stream=io.BytesIO(head)), limits=limits).document["launches"]
+    return known_of(launches[0]) if launches else []
+
+
+def known_of(launch: dict[str, Any]) -> list[dict[str, Any]]:
+    rank = (launch.get("ranks") or [{}])[0]
+    entries = rank.get("entries") or []
+    weights = next((entry for entry in entries if entry["pool"] == "weights" and entry["model"] == "target"), {})
+    version = (launch.get("version") or {}).get("exact")
+    path = (launch.get("model") or {}).get("path")
+    rows = [
+        ("release", version, None),
+        ("model", path.rstrip("/").rpartition("/")[2] if path else None, launch.get("first_line")),
+        ("weights_gib", weights.get("gib"), next(iter(weights.get("lines") or []), None)),
+        ("kv_tokens", rank.get("kv_tokens"), None),
+        ("free_gib", rank.get("free_gib") if launch.get("outcome") == "ready" else None, None),
+    ]
+    return [{"fact": fact, "value": value, "line": line} for fact, value, line in rows if value is not None]
+
+
+def write_privately(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Runs one diagnosis in a child process and says how it ended. Time and memory are bounded, the parent stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+# exit statuses by which the child says why it stopped
+EXIT_MEMORY = 77
+EXIT_SOFT_LIMIT = 78
+
+COMMAND = (sys.executable, "-m", "ingest.engine_process")
+ROOT = Path(__file__).resolve().parent.parent
+LOOK_S = 0.25
+KEPT_STDERR = 16 << 10
+
+
+class End(StrEnum):
+    """How the child ended."""
+
+    REPORT = "report"
+    NOT_SGLANG = "not_sglang"
+    UNREADABLE = "unreadable"
+    TOO_LARGE = "too_large"
+    OUT_OF_TIME = "out_of_time"
+    OUT_OF_MEMORY = "out_of_memory"
+    MISTAKE = "mistake"  # the engine raised: ours to mend, the same at every attempt
+    KILLED = "killed"  # by a signal, from itself or the system: worth another attempt
+    UNWANTED = "unwanted"  # cancelled, or another worker has it
+
+
+@dataclass(frozen=True)
+class Ended:
+    """sentence is for the reader of the page where the engine gave one; trace is for the operator's log."""
+
+    end: End
+    sentence: str = ""
+    trace: str = ""
+
+
+def run_isolated(
+    job: dict[str, Any],
+    *,
+    soft_s: float,
+    hard_s: float,
+    on_message: Callable[[dict[str, Any]], None],
+    is_wanted: Callable[[], bool],
+    command: Sequence[str] = COMMAND,
+) -> Ended:
+    """Starts the child, hands on its messages, and asks between them whether the work is still wanted.
+
+    soft_s  seconds until the child is asked to end; hard_s until it is killed
+    """
+    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=ROOT,
+            env={**environment, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        try:
+            last, end = _follow(child, job, soft_s, hard_s, on_message, is_wanted)
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+            for pipe in (child.stdin, child.stdout):
+                if pipe:
+                    pipe.close()
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - KEPT_STDERR))
+        trace = errors.read().decode(errors="replace")
+    return Ended(end or _end_of(child.returncode, last), str(last.get("sentence", "")), trace)
+
+
+def _follow(
+    child: subprocess.Popen[bytes],
+    job: dict[str, Any],
+    soft_s: float,
+    hard_s: float,
+    on_message: Callable[[dict[str, Any]], None],
+    is_wanted: Callable[[], bool],
+) -> tuple[dict[str, Any], End | None]:
+    """The child's last message, and the end where it is the parent who decided it."""
+    assert child.stdin is not None and child.stdout is not None
+    begun, asked, last, rest = monotonic(), False, {}, b""
+    try:
+        child.stdin.write(json.dumps(job).encode() + b"\n")
+        child.stdin.close()
+    except BrokenPipeError:
+        return {}, None
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            if selector.select(LOOK_S):
+                piece = os.read(child.stdout.fileno(), 64 << 10)
+                if not piece:
+                    return last, _wait(child, begun + hard_s)
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    last = json.loads(line)
+                    on_message(last)
+            if not is_wanted():
+                return last, End.UNWANTED
+            elapsed = monotonic() - begun
+            if elapsed > hard_s:
+                return last, End.OUT_OF_TIME
+            if elapsed > soft_s and not asked:
+                asked = True
+                child.send_signal(signal.SIGTERM)
+
+
+def _wait(child: subprocess.Popen[bytes], until: float) -> End | None:
+    """Standard output is closed, so the child is about to end; one that lingers is killed."""
+    try:
+        child.wait(max(1.0, until - monotonic()))
+    except subprocess.TimeoutExpired:
+        return End.OUT_OF_TIME
+    return None
+
+
+def _end_of(status: int, last: dict[str, Any]) -> End:
+    if status == 0 and ("result" in last or "refused" in last):
+        return End(last.get("result") or last["refused"])
+    if status == EXIT_MEMORY:
+        return End.OUT_OF_MEMORY
+    if status in (EXIT_SOFT_LIMIT, -signal.SIGTERM):
+        return End.OUT_OF_TIME
+    if status < 0:
+        return End.KILLED
+    return End.MISTAKE

@@ -1,0 +1,39 @@
+"""Two doors that are told by their method: `curl -T` sends PUT to any name, and DELETE on a page deletes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+
+from ingest import views
+
+_PAGE = re.compile(r"/r/[\w-]+/?")
+
+
+class MethodDoors:
+    """Hands PUT below / (outside the API) and DELETE of a report's page to the upload door's own addresses.
+
+    Done before the other addresses are looked at, so that those need not know of it and a catch-all among them does
+    not change what they answer to GET.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        is_put = request.method == "PUT" and not request.path_info.startswith("/api/")
+        is_delete = request.method == "DELETE" and _PAGE.fullmatch(request.path_info) is not None
+        if is_put or is_delete:
+            request.urlconf = __name__  # type: ignore[attr-defined]
+        return self.get_response(request)
+
+
+urlpatterns = [
+    path("r/<str:public_id>/", views.delete_by_token),
+    path("r/<str:public_id>", views.delete_by_token),
+    path("", views.put),
+    path("<path:name>", views.put),
+]

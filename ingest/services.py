@@ -1,0 +1,417 @@
+"""The only writers of uploads and reports: accept, diagnose, cancel, retry, delete, and what runs by the clock."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from ingest import words
+from ingest.arrival import Arrival, folder_of, remove_all, remove_masked, remove_raw
+from ingest.isolation import End, Ended, run_isolated
+from ingest.lease import Turn, claim, give_back, requeue_expired
+from ingest.lookalike import looks_like
+from ingest.models import Phase, State, StoredReport, Upload
+from ingest.queue import enqueue_on_commit
+from ingest.sender import Sender
+from ingest.signals import report_stored, upload_deleted
+from ingest.stored import columns_of
+from teams.tokens import LINK_BYTES, hash_secret, new_secret
+
+log = logging.getLogger(__name__)
+
+RAW_KEPT_S = 3600  # of an upload that was cancelled or whose worker died: time to press "Try again"
+RECEIVING_KEPT_S = 6 * 3600  # an upload in parts that nobody continues
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the sender said about the upload."""
+
+    name: str = ""
+    deployment_key: str = ""
+    tags: tuple[str, ...] = ()
+    keep_log: bool = True
+    keep_days: int | None = None
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The upload's row, and the secret with which its sender may delete it: shown now and never again.
+
+    is_new  False when the same idempotency key brought the same upload before; there is no secret then
+    """
+
+    upload: Upload
+    delete_token: str = ""
+    is_new: bool = True
+
+
+# --- In ---------------------------------------------------------------------------------------------------------------
+
+
+def known_key(sender: Sender, options: Options) -> Upload | None:
+    """The upload that the same sender made with the same idempotency key."""
+    if not options.idempotency_key:
+        return None
+    return Upload.objects.filter(idempotency_key=_key_hash(sender, options), deleted_at=None).first()
+
+
+def accept_upload(arrival: Arrival, sender: Sender, options: Options) -> Accepted:
+    """Commits the row of files that lie on the disk whole, and queues the diagnosis."""
+    token = new_secret(LINK_BYTES)
+    upload = _row(sender, options, token)
+    upload.public_id = arrival.public_id
+    upload.files = [{"name": file.name, "bytes": file.bytes} for file in arrival.files]
+    upload.bytes_received = arrival.received
+    upload.sha256 = arrival.sha256
+    upload.phases = [_received(upload, arrival.begun)]
+    try:
+        with transaction.atomic():
+            upload.save(force_insert=True)
+            arrival.keep()
+            enqueue_on_commit(upload.pk)
+    except IntegrityError:
+        # two requests with one idempotency key at the same moment: the first one has it
+        earlier = known_key(sender, options)
+        if earlier is None:
+            raise
+        arrival.kept = False
+        return Accepted(earlier, is_new=False)
+    return Accepted(upload, token)
+
+
+def announce_upload(sender: Sender, options: Options, files: list[dict[str, Any]]) -> Accepted:
+    """The row of an upload whose files are still to come, in parts."""
+    token = new_secret(LINK_BYTES)
+    upload = _row(sender, options, token)
+    upload.state = State.RECEIVING
+    upload.files = files
+    (folder_of(upload.public_id) / "raw").mkdir(parents=True, mode=0o700)
+    folder_of(upload.public_id).chmod(0o700)
+    try:
+        upload.save(force_insert=True)
+    except BaseException:
+        remove_all(upload.public_id)
+        raise
+    return Accepted(upload, token)
+
+
+def complete_upload(upload: Upload, sizes: list[int], sha256: str) -> bool:
+    """All parts came: queues the diagnosis. False when the upload was completed or cancelled before."""
+    upload.bytes_received = sum(sizes)
+    entry = _received(upload, upload.created_at.timestamp())
+    with transaction.atomic():
+        changed = Upload.objects.filter(pk=upload.pk, state=State.RECEIVING).update(
+            state=State.QUEUED, bytes_received=sum(sizes), sha256=sha256, phases=[entry]
+        )
+        if changed:
+            enqueue_on_commit(upload.pk)
+    return bool(changed)
+
+
+def _row(sender: Sender, options: Options, token: str) -> Upload:
+    limits = settings.KVDIAG_LIMITS
+    now = timezone.now()
+    days = limits.keep_anonymous_days if sender.user is None else limits.keep_member_facts_days
+    days = min(days, options.keep_days or days)
+    log_days = min(days, limits.keep_anonymous_days if sender.user is None else limits.keep_member_log_days)
+    return Upload(
+        name=options.name[:200],
+        uploader=sender.user,
+        team=sender.team,
+        deployment_key=options.deployment_key[:200] if sender.team else "",
+        tags=[tag[:60] for tag in options.tags[:20]],
+        keep_log=options.keep_log,
+        expires_at=now + timedelta(days=days),
+        log_until=now + timedelta(days=log_days),
+        owner_hash=sender.owner_hash if sender.user is None else "",
+        delete_token_hash=hash_secret(token),
+        address_hash=sender.address_hash,
+        idempotency_key=_key_hash(sender, options) if options.idempotency_key else None,
+    )
+
+
+def _key_hash(sender: Sender, options: Options) -> str:
+    return hash_secret(f"{sender.key}\n{options.idempotency_key}")
+
+
+def _received(upload: Upload, begun: float) -> dict[str, Any]:
+    return {
+        "phase": str(Phase.RECEIVED),
+        "at": round(begun, 3),
+        "until": round(timezone.now().timestamp(), 3),
+        "words": words.received(upload),
+    }
+
+
+# --- Through ----------------------------------------------------------------------------------------------------------
+
+
+def diagnose_upload(upload_id: int) -> None:
+    """Diagnoses a queued upload once; does nothing for one that is not there to be taken."""
+    turn = claim(upload_id)
+    if turn is None:
+        return
+    upload, limits = turn.upload, settings.KVDIAG_LIMITS
+    folder = folder_of(upload.public_id)
+    job = _job(turn, folder)
+    if job is None:
+        _fail(turn, "files_gone", "The files of this upload are no longer there. Send the log again.")
+        return
+    progress = words.Progress(turn)
+    ended = run_isolated(
+        job,
+        soft_s=limits.analysis_soft_s,
+        hard_s=limits.analysis_hard_s,
+        on_message=progress.take,
+        is_wanted=turn.beat,
+    )
+    if ended.end is End.REPORT:
+        _store(turn, job, progress)
+    elif ended.end is End.UNWANTED:
+        shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
+    elif ended.end is End.KILLED and give_back(turn):
+        log.warning("The diagnosis of upload %s was killed at attempt %s", upload.pk, turn.attempt)
+    else:
+        _end_without_report(turn, ended, job, progress)
+
+
+def _job(turn: Turn, folder: Path) -> dict[str, Any] | None:
+    """What the child needs to know: the raw files, or the masked copy where the raw is gone already."""
+    upload = turn.upload
+    masked: list[dict[str, Any]] = []
+    if not all((folder / "raw" / str(number)).is_file() for number in range(len(upload.files))):
+        masked = [file for file in upload.files if file.get("path")]
+        if not masked or not all((folder / file["path"]).is_file() for file in masked):
+            return None
+    return {
+        "folder": str(folder),
+        "files": [{"name": file["name"]} for file in upload.files],
+        "masked_folder": f"masked-{turn.attempt}",
+        "masked_files": masked,
+        "masked": upload.masked,
+        "document": f"document-{turn.attempt}.json",
+        "limits": settings.KVDIAG_LIMITS.as_dict(),
+        "memory": settings.KVDIAG_LIMITS.analysis_memory_bytes,
+    }
+
+
+def _store(turn: Turn, job: dict[str, Any], progress: words.Progress) -> None:
+    """The report and the upload's end in one short transaction; nothing when the upload is no longer this worker's."""
+    upload = turn.upload
+    folder = Path(job["folder"])
+    path = folder / job["document"]
+    document = without_nul(json.loads(path.read_text()))
+    files = progress.files or job["masked_files"]
+    if not upload.keep_log:
+        files = [{key: value for key, value in file.items() if key != "path"} for file in files]
+    turn.tell(Phase.READY)
+    with transaction.atomic():
+        mine = turn.write(
+            state=State.READY,
+            phase=Phase.READY,
+            phase_detail="",
+            phases=turn.phases,
+            files=files,
+            masked=document["upload"].get("masked") or {},
+            known=[],
+            lease_until=None,
+            finished_at=timezone.now(),
+            error="",
+            error_code="",
+        )
+        if mine:
+            report, _ = StoredReport.objects.update_or_create(
+                upload=upload, engine=document["engine"], defaults=columns_of(document)
+            )
+    path.unlink(missing_ok=True)
+    if not mine:
+        shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
+        return
+    remove_raw(upload.public_id)
+    remove_masked(upload.public_id, but=Path(files[0]["path"]).parts[0] if files and files[0].get("path") else "")
+    report_stored.send_robust(StoredReport, report=report)
+
+
+def without_nul(value: Any) -> Any:
+    """The value without NUL characters, which PostgreSQL keeps in no text."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [without_nul(item) for item in value]
+    if isinstance(value, dict):
+        return {without_nul(key): without_nul(item) for key, item in value.items()}
+    return value
+
+
+def _end_without_report(turn: Turn, ended: Ended, job: dict[str, Any], progress: words.Progress) -> None:
+    upload, limits = turn.upload, settings.KVDIAG_LIMITS
+    folder = Path(job["folder"])
+    if ended.end is End.NOT_SGLANG:
+        sentence = words.not_sglang(progress.files, looks_like(folder, progress.files))
+    elif ended.end in (End.UNREADABLE, End.TOO_LARGE):
+        sentence = ended.sentence
+    elif ended.end is End.OUT_OF_TIME:
+        sentence = (
+            f"Reading this log took longer than {limits.analysis_soft_s} seconds, so it was stopped. "
+            "Send the part from the server's start to the first requests; `kvdiag diagnose` has no such limit."
+        )
+    elif ended.end is End.OUT_OF_MEMORY:
+        sentence = (
+            f"Reading this log took more than {limits.analysis_memory_bytes >> 20} MiB of memory, so it was stopped. "
+            "Send the part from the server's start to the first requests."
+        )
+    else:
+        log.error("Upload %s (%s) failed: %s\n%s", upload.pk, upload.reference, ended.end, ended.trace)
+        sentence = (
+            f"kvdiag made a mistake while it read this log. It is noted under the reference {upload.reference}; "
+            "try again after the next release, or send that reference to whoever runs this site."
+        )
+    _fail(turn, str(ended.end), sentence)
+    shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
+    (folder / job["document"]).unlink(missing_ok=True)
+
+
+def _fail(turn: Turn, code: str, sentence: str) -> None:
+    """The end without a report. What can never be read is not kept; what ended otherwise may be tried again."""
+    failed = turn.write(
+        state=State.FAILED,
+        phases=turn.phases,
+        error=sentence,
+        error_code=code,
+        lease_until=None,
+        finished_at=timezone.now(),
+    )
+    if failed and code in (End.UNREADABLE, End.TOO_LARGE, End.NOT_SGLANG):
+        remove_all(turn.upload.public_id)
+
+
+# --- Out --------------------------------------------------------------------------------------------------------------
+
+
+def may_retry(upload: Upload) -> bool:
+    """True when there is something left to read again."""
+    if upload.state not in (State.FAILED, State.CANCELLED):
+        return False
+    folder = folder_of(upload.public_id)
+    raw = all((folder / "raw" / str(number)).is_file() for number in range(len(upload.files)))
+    return bool(upload.files) and bool(upload.sha256) and (raw or all(_has_copy(folder, file) for file in upload.files))
+
+
+def _has_copy(folder: Path, file: dict[str, Any]) -> bool:
+    return bool(file.get("path")) and (folder / file["path"]).is_file()
+
+
+def retry_upload(upload: Upload) -> bool:
+    """Queues an upload that failed or was cancelled; False when there is nothing left to read."""
+    if not may_retry(upload):
+        return False
+    return _queue_again(upload, (State.FAILED, State.CANCELLED))
+
+
+def diagnose_again(upload: Upload) -> bool:
+    """Queues a ready upload for a better engine; its earlier report stays. False when the log was not kept."""
+    folder = folder_of(upload.public_id)
+    if not upload.files or not all(_has_copy(folder, file) for file in upload.files):
+        return False
+    return _queue_again(upload, (State.READY,))
+
+
+def _queue_again(upload: Upload, states: tuple[State, ...]) -> bool:
+    with transaction.atomic():
+        changed = Upload.objects.filter(pk=upload.pk, state__in=states, deleted_at=None).update(
+            state=State.QUEUED,
+            phase=Phase.RECEIVED,
+            phases=[entry for entry in upload.phases if entry["phase"] == Phase.RECEIVED],
+            attempt_limit=upload.attempt + settings.KVDIAG_LIMITS.analysis_attempts,
+            error="",
+            error_code="",
+            known=[],
+            enqueued_at=None,
+            finished_at=None,
+        )
+        if changed:
+            enqueue_on_commit(upload.pk)
+    return bool(changed)
+
+
+def cancel_upload(upload: Upload) -> bool:
+    """Stops an upload on its way; its worker notices within a second or two. False when it had ended before."""
+    return bool(
+        Upload.objects.filter(pk=upload.pk, state__in=(State.RECEIVING, State.QUEUED, State.RUNNING)).update(
+            state=State.CANCELLED, lease_until=None, finished_at=timezone.now(), error_code="cancelled"
+        )
+    )
+
+
+def delete_upload(upload: Upload) -> None:
+    """The files, the reports and the links of an upload go for good."""
+    upload_deleted.send_robust(Upload, upload=upload)
+    public_id = upload.public_id
+    upload.delete()
+    remove_all(public_id)
+
+
+# --- By the clock -----------------------------------------------------------------------------------------------------
+
+
+def sweep() -> None:
+    """Queues what a lost worker or message left behind; gives up what has used its attempts."""
+    _, lost = requeue_expired()
+    for upload in Upload.objects.filter(pk__in=lost):
+        sentence = (
+            f"The diagnosis stopped {upload.attempt_limit} times without an answer, so it was given up. "
+            f"The reference is {upload.reference}."
+        )
+        _fail(Turn(upload, upload.attempt, phases=upload.phases), "worker_lost", sentence)
+
+
+def purge() -> None:
+    """Deletes what has expired: uploads, masked copies past their time, raw bytes nobody retried, stray folders."""
+    now = timezone.now()
+    limits = settings.KVDIAG_LIMITS
+    trash = now - timedelta(days=limits.trash_days)
+    stalled = now - timedelta(seconds=RECEIVING_KEPT_S)
+    for gone in (
+        Upload.objects.filter(expires_at__lt=now),
+        Upload.objects.filter(deleted_at__lt=trash),
+        Upload.objects.filter(state=State.RECEIVING, created_at__lt=stalled),
+    ):
+        for upload in gone.order_by("pk")[:500]:
+            delete_upload(upload)
+    for upload in Upload.objects.filter(log_until__lt=now, state=State.READY).exclude(files=[])[:500]:
+        forget_log(upload)
+    raw_until = now - timedelta(seconds=RAW_KEPT_S)
+    over = Upload.objects.filter(state__in=(State.FAILED, State.CANCELLED), finished_at__lt=raw_until)
+    for public_id in over.values_list("public_id", flat=True):
+        remove_all(public_id)
+    _remove_stray_folders(now)
+
+
+def forget_log(upload: Upload) -> None:
+    """The masked copy goes, the report stays."""
+    remove_masked(upload.public_id)
+    files = [{key: value for key, value in file.items() if key != "path"} for file in upload.files]
+    Upload.objects.filter(pk=upload.pk).update(files=files, log_until=None)
+
+
+def _remove_stray_folders(now: Any) -> None:
+    """Folders without a row: a web process died between the disk and the database."""
+    old = (now - timedelta(days=1)).timestamp()
+    for folder in Path(settings.KVDIAG_UPLOADS).iterdir():
+        if (
+            folder.is_dir()
+            and folder.stat().st_mtime < old
+            and not Upload.objects.filter(public_id=folder.name).exists()
+        ):
+            remove_all(folder.name)

@@ -1,0 +1,41 @@
+"""Celery's door to the services. A task carries ids only, may run twice, and leaves the same rows."""
+
+from celery import shared_task
+from celery.signals import worker_ready
+from django.conf import settings
+from django.db import OperationalError
+
+from ingest import services
+
+# The child process has the real limits; Celery's are the net below them.
+_NET_S = settings.KVDIAG_LIMITS.analysis_hard_s + 30
+
+
+@shared_task(
+    autoretry_for=(OperationalError,),
+    retry_backoff=True,
+    max_retries=3,
+    soft_time_limit=_NET_S,
+    time_limit=_NET_S + 15,
+)
+def diagnose_upload(upload_id: int) -> None:
+    """Diagnose an upload; a second run of the same engine leaves the same rows, a newer engine adds its own."""
+    services.diagnose_upload(upload_id)
+
+
+@shared_task
+def sweep() -> None:
+    """Queue again what a lost worker or a lost message left behind."""
+    services.sweep()
+
+
+@shared_task
+def purge() -> None:
+    """Delete what has expired."""
+    services.purge()
+
+
+@worker_ready.connect
+def sweep_at_start(**_: object) -> None:
+    """A worker that was killed left its upload behind; the next one looks for it at once."""
+    services.sweep()
