@@ -43,6 +43,7 @@ class LiveStack:
     data: Path
     process: subprocess.Popen[str]
     output: Path
+    variables: dict[str, str]
 
     @classmethod
     def start(cls, data: Path, *, port: int | None = None, **variables: str) -> "LiveStack":
@@ -59,7 +60,11 @@ class LiveStack:
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-        return cls(f"http://127.0.0.1:{port}", port, data, process, output)
+        return cls(f"http://127.0.0.1:{port}", port, data, process, output, variables)
+
+    def start_again(self, *, port: int | None = None) -> "LiveStack":
+        """Another run on the same folder, with the same variables."""
+        return LiveStack.start(self.data, port=port, **self.variables)
 
     def wait_until_ready(self, within_s: float = 90.0) -> "LiveStack":
         deadline = time.monotonic() + within_s

@@ -11,19 +11,18 @@ from pathlib import Path
 from kvdiag import settings
 from kvdiag.plotly_place import bundle
 
-MARK = "prepared"
+MARK = "prepared"  # in the data folder and in the folder of collected files: from which sources, into which database
 
 
 def is_prepared(data: Path) -> bool:
     """Whether database and static files match the checkout. Always asked anew of a database that is no local file."""
     database = settings.DATABASES["default"]
-    mark = data / MARK
+    state = _state_of_sources()
     return (
         database["ENGINE"].endswith("sqlite3")
         and Path(database["NAME"]).exists()
-        and (settings.STATIC_ROOT / "staticfiles.json").exists()
-        and mark.exists()
-        and mark.read_text() == _state_of_sources()
+        and _reads(data / MARK, f"{state} {database['NAME']}")
+        and _reads(settings.STATIC_ROOT / MARK, state)
     )
 
 
@@ -39,20 +38,21 @@ def prepare(data: Path) -> None:
     from django.db import connection
 
     state = _state_of_sources()
-    mark = data / MARK
     call_command("migrate", interactive=False, verbosity=0)
     connection.close()
-    collected = settings.STATIC_ROOT / "staticfiles.json"
-    if not collected.exists() or not mark.exists() or mark.read_text() != state:
+    (data / MARK).write_text(f"{state} {settings.DATABASES['default']['NAME']}")
+    if not _reads(settings.STATIC_ROOT / MARK, state):
         call_command("collectstatic", interactive=False, clear=True, verbosity=0)
-    mark.write_text(state)
+        (settings.STATIC_ROOT / MARK).write_text(state)
+
+
+def _reads(mark: Path, text: str) -> bool:
+    return mark.exists() and mark.read_text() == text
 
 
 def _state_of_sources() -> str:
-    """A digest of the pins, the place of the database, and path, size and time of each migration and static file."""
-    digest = hashlib.sha256()
-    digest.update(repr((settings.DATABASES["default"]["NAME"], str(settings.STATIC_ROOT))).encode())
-    digest.update((settings.BASE_DIR / "requirements.txt").read_bytes())
+    """A digest of the pins, and of path, size and time of each migration and static file."""
+    digest = hashlib.sha256((settings.BASE_DIR / "requirements.txt").read_bytes())
     for path in sorted(_sources()):
         found = path.stat()
         digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
