@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -60,7 +61,8 @@ def _one_upload(names: Sequence[str], form: str) -> int:
     except OSError as failure:
         print(f"kvdiag: {failure.filename or names[0]}: {failure.strerror}", file=sys.stderr)
         return UNREADABLE
-    sys.stdout.write(render(report, form))
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    sys.stdout.write(render(report, form, colour))
     sys.stdout.flush()
     if not report.is_sglang:
         print(f"kvdiag: {', '.join(names)}: no line of an SGLang server was found in it", file=sys.stderr)

@@ -1,35 +1,228 @@
-"""A report for the terminal and for pasting."""
+"""A report for the terminal: the verdict first, then the budget, the findings and what was checked."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 from kvdiag.diagnosis.report import Report
 
+NAMES = {
+    "distributed": "Communicators",
+    "weights": "Weights",
+    "kv_cache": "KV cache",
+    "swa_kv_cache": "KV cache, sliding window",
+    "mamba_state": "Mamba state",
+    "indexer_cache": "Indexer cache",
+    "request_table": "Request table",
+    "cuda_graphs": "CUDA graphs",
+    "workspace": "Workspaces",
+    "lora": "LoRA",
+    "buffers": "Buffers",
+    "other": "Other",
+    "unexplained": "Unexplained",
+}
+_COLOURS = {"critical": "31", "warning": "33", "advice": "34", "info": "2", "ready": "32", "failed": "31", "bold": "1"}
+WIDTH = 100
 
-def render(report: Report, form: str) -> str:
-    """The report as json (one line), text or markdown."""
+
+def render(report: Report, form: str, colour: bool = False) -> str:
+    """The report as json (one line), text, markdown or html."""
     if form == "json":
         return report.to_json() + "\n"
-    return printable("\n".join(_lines(report.document))) + "\n"
+    if form == "markdown":
+        from kvdiag.diagnosis.markdown import to_markdown
+
+        return printable(to_markdown(report.document))
+    return "\n".join(_Terminal(report.document, colour).lines()) + "\n"
 
 
 def printable(text: str) -> str:
-    """Text without control codes: a log's words must not drive a terminal."""
-    return "".join(c if c in "\n\t" or not unicodedata.category(c).startswith("C") else "�" for c in text)
+    """Text without control codes: a log's words must not drive a terminal, nor turn the reading order."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _lines(document: dict[str, Any]) -> list[str]:
-    out: list[str] = []
-    for launch in document["launches"]:
-        out.append(f"Launch {launch['number']}, lines {launch['first_line']} to {launch['last_line']}")
-        out.append(f"  {launch['verdict']}")
+def line_reference(line: int | dict[str, int] | None, names: list[str]) -> str:
+    """L52, or node1.log:52 where the upload has several files."""
+    if line is None:
+        return ""
+    if isinstance(line, dict):
+        return f"{names[line['file']]}:{line['line']}" if line["file"] < len(names) else f"L{line['line']}"
+    return f"L{line}"
+
+
+def summed(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A rank's entries by pool and model, sizes added and lines joined, in the order they were taken."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for entry in entries:
+        row = found.setdefault((entry["pool"], entry["model"]), {**entry, "gib": 0.0, "lines": []})
+        row["gib"] += entry["gib"]
+        row["lines"] = [*row["lines"], *(x for x in entry["lines"] if x not in row["lines"])]
+    return list(found.values())
+
+
+def number(value: Any) -> str:
+    """A figure as a reader wants it: integers with separators, GiB with two decimals."""
+    if isinstance(value, bool) or value is None:
+        return "none" if value is None else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+def alike(ranks: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
+    """Ranks grouped by what they took, to 0.05 GiB; the largest group first, each with its fullest rank before it.
+
+    What only the summary line shows (buffers after the last capture) parts no group: one rank prints that line.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for rank in ranks:
+        rows = [r for r in summed(rank["entries"]) if r["pool"] != "buffers" and abs(r["gib"]) >= 0.05]
+        key = tuple((r["pool"], r["model"], round(r["gib"] * 20)) for r in rows)
+        groups.setdefault((*key, rank["opening_gib"] is None), []).append(rank)
+    found = [
+        (max(group, key=lambda r: len(r["entries"])), [r["id"] or "the GPU" for r in group])
+        for group in groups.values()
+    ]
+    return sorted(found, key=lambda group: -len(group[1]))
+
+
+class _Terminal:
+    """One document, line by line."""
+
+    def __init__(self, document: dict[str, Any], colour: bool) -> None:
+        self.document = document
+        self.colour = colour
+        self.names = [file["name"] for file in document["upload"]["files"]]
+
+    def paint(self, text: str, tone: str) -> str:
+        text = printable(text)
+        return f"\x1b[{_COLOURS[tone]}m{text}\x1b[0m" if self.colour and tone in _COLOURS else text
+
+    def lines(self) -> Iterator[str]:
+        for launch in self.document["launches"]:
+            yield from self._launch(launch)
+        masked = self.document["upload"]["masked"]
+        if masked:
+            yield "Masked: " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in masked.items())
+
+    def _launch(self, launch: dict[str, Any]) -> Iterator[str]:
+        several = len(self.document["launches"]) > 1
+        facts = [f"Launch {launch['number']}"] if several else []
+        facts += [launch["outcome"], *self._identity(launch)]
+        yield self.paint(printable(" · ".join(facts)), launch["outcome"])
+        yield self.paint(launch["verdict"], "bold")
+        yield ""
+        yield from self._memory(launch)
+        yield from self._budget(launch)
         for finding in launch["findings"]:
-            out.append(f"  {finding['severity']}: {finding['summary']}  [{finding['rule']}]")
-            out += [f"      L{e['line']}  {e['text'][:160]}" for e in finding["evidence"]]
-            for remedy in finding["remedies"]:
-                to = f" to {remedy['to']}" if remedy["to"] else ""
-                out.append(f"    → {remedy['direction']} {remedy['flag']}{to}. {remedy['cost']}")
-        out.append("")
-    return out
+            yield from self._finding(finding)
+        for cleared in launch.get("cleared") or []:
+            yield printable(f"cleared  {cleared['claim']} {cleared['because']}")
+        checks = launch.get("checks") or {}
+        counts = [
+            f"{len(checks.get('passed') or [])} checks passed",
+            f"{len(checks.get('not_applicable') or [])} do not apply" if checks.get("not_applicable") else "",
+            f"{len(launch['not_run'])} could not run" if launch["not_run"] else "",
+        ]
+        yield ", ".join(text for text in counts if text) + "."
+        unread = launch["not_understood"]
+        if unread:
+            where = ", ".join(line_reference(e["line"], self.names) for e in unread[:6])
+            yield f"{len(unread)} lines speak of memory and were not understood: {where}."
+        yield ""
+
+    def _identity(self, launch: dict[str, Any]) -> Iterator[str]:
+        path = launch["model"]["path"] or launch["model"]["architecture"]
+        if path:
+            yield str(path).rstrip("/").rsplit("/", 1)[-1]
+        gpu = launch.get("gpu") or {}
+        if gpu.get("count"):
+            yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
+        layout = [f"{key.upper()} {size}" for key, size in launch["parallel"].items() if size and size > 1]
+        if layout:
+            yield ", ".join(layout)
+        release = launch["version"]
+        if release.get("exact"):
+            yield f"SGLang {release['exact']}"
+        elif release.get("from") or release.get("before"):
+            since, before = release.get("from"), release.get("before")
+            yield "SGLang " + " ".join(
+                x for x in (f"from {since}" if since else "", f"before {before}" if before else "") if x
+            )
+
+    def _memory(self, launch: dict[str, Any]) -> Iterator[str]:
+        groups = [group for group in alike(launch["ranks"]) if group[0]["opening_gib"] is not None]
+        for rank, ids in groups[:3]:
+            opening = rank["opening_gib"]
+            who = f"{len(ids)} GPUs alike" if len(ids) > 1 else ids[0]
+            yield printable(f"Memory of {'each of ' if len(ids) > 1 else ''}{who}, GiB")
+            for row in summed(rank["entries"]):
+                name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
+                yield self._row(name, row["gib"], opening, row["basis"], row["lines"])
+            yield self._row("Free", rank["free_gib"], opening, "printed", [rank.get("free_line")])
+            yield self._row("First reading", opening, opening, rank.get("opening_basis"), [rank.get("opening_line")])
+            yield ""
+        if len(groups) > 3:
+            yield f"and {len(groups) - 3} more groups of ranks: see the report page or --format json.\n"
+
+    def _row(self, name: str, size: float, opening: float, basis: str | None, lines: list[Any]) -> str:
+        share = size / opening if opening else 0.0
+        bar = "█" * max(0, round(24 * share)) or ("▏" if size > 0.005 else "")
+        where = " ".join(line_reference(x, self.names) for x in lines[:4] if x is not None)
+        return f"  {name:<26}{size:>9.2f}  {share:>6.1%}  {bar:<24} {basis or '':<8} {where}".rstrip()
+
+    def _budget(self, launch: dict[str, Any]) -> Iterator[str]:
+        cache = launch["kv_cache"] or {}
+        budget = cache.get("budget")
+        if not budget or budget.get("kv_gib") is None:
+            return
+        yield (
+            f"Budget: {budget['after_weights_gib']:.2f} − {budget['opening_gib']:.2f} × (1 − "
+            f"{budget['mem_fraction_static']:g}) = {budget['kv_gib']:.3f} GiB"
+            + (f" ≈ {budget['tokens']:,} tokens" if budget.get("tokens") is not None else "")
+            + (f" ({budget['error_percent']:+.2f} % of the count)" if budget.get("error_percent") is not None else "")
+        )
+        limit = (cache.get("limited_by") or "unknown").replace("_", " ")
+        yield f"Limited by: {limit}."
+        yield ""
+
+    def _finding(self, finding: dict[str, Any]) -> Iterator[str]:
+        ranks = finding["ranks"]
+        who = (
+            f" ({ranks[0]} and {len(ranks) - 1} more)"
+            if len(ranks) > 1
+            else f" ({ranks[0]})"
+            if ranks and ranks[0]
+            else ""
+        )
+        yield f"{self.paint(finding['severity'], finding['severity'])}  {printable(finding['summary'])}{printable(who)}"
+        yield f"  {finding['rule']}, {finding['confidence']}"
+        for item in finding["evidence"][:4]:
+            yield printable(f"    {line_reference(item['line'], self.names)}  {item['text'][: WIDTH * 2]}")
+        if finding.get("formula"):
+            yield printable(f"    {finding['formula']}")
+        for remedy in finding["remedies"]:
+            yield from self._remedy(remedy)
+        yield ""
+
+    def _remedy(self, remedy: dict[str, Any]) -> Iterator[str]:
+        change = f"{remedy['direction']} {remedy['flag']}"
+        if remedy["from"] is not None and remedy["to"] is not None:
+            change += f" from {remedy['from']} to {remedy['to']}"
+        elif remedy["to"] is not None:
+            change += f" to {remedy['to']}"
+        yield printable(f"  → {change}")
+        for figure, effect in remedy["effect"].items():
+            if effect.get("to") is None:
+                continue
+            between = (
+                f" ({number(effect['low'])} to {number(effect['high'])})"
+                if "low" in effect and "high" in effect
+                else ""
+            )
+            before = f"{number(effect['from'])} → " if effect.get("from") is not None else ""
+            yield printable(f"      {figure.replace('_', ' ')}: {before}about {number(effect['to'])}{between}")
+        if remedy["cost"]:
+            yield printable(f"      {remedy['cost']}")

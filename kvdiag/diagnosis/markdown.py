@@ -1,0 +1,90 @@
+"""A report as Markdown for an issue thread: verdict, figures, findings. Log text stands in fences only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kvdiag.diagnosis.text import NAMES, alike, line_reference, number, summed
+
+MAX_EVIDENCE = 4
+
+
+def to_markdown(document: dict[str, Any], link: str | None = None) -> str:
+    """The document as Markdown; `link` is where the report can be read."""
+    names = [file["name"] for file in document["upload"]["files"]]
+    parts: list[str] = []
+    for launch in document["launches"]:
+        parts.extend(_launch(launch, names, len(document["launches"]) > 1))
+    if not document["launches"]:
+        parts.append("No line of an SGLang server was found.")
+    foot = f"kvdiag {document['engine']}" + (f" · [report]({link})" if link else "")
+    return "\n".join([*parts, f"<sub>{foot}</sub>", ""])
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, on one line: no markup, no link, no mention, no HTML."""
+    flat = " ".join(text.split())
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", flat)
+    return re.sub(r"([@:])(?=\w|/)", lambda m: f"{m[1]}\N{WORD JOINER}", flat)
+
+
+def fenced(text: str) -> str:
+    """Text in a fence longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def code(text: str) -> str:
+    """Text as inline code."""
+    flat = " ".join(text.split())
+    ticks = "`" * (max((len(run) for run in re.findall(r"`+", flat)), default=0) + 1)
+    pad = " " if "`" in flat else ""
+    return f"{ticks}{pad}{flat}{pad}{ticks}"
+
+
+def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator[str]:
+    head = f"Launch {launch['number']}: {launch['outcome']}" if several else launch["outcome"].capitalize()
+    yield f"### {head}"
+    yield ""
+    yield f"**{escape(launch['verdict'])}**"
+    yield ""
+    for rank, ids in alike(launch["ranks"])[:2]:
+        if rank["opening_gib"] is None:
+            continue
+        yield f"| Memory of {len(ids)} GPU{'s' if len(ids) > 1 else ''} | GiB | basis | lines |"
+        yield "| --- | ---: | --- | --- |"
+        for row in summed(rank["entries"]):
+            name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
+            where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
+            yield f"| {name} | {row['gib']:.2f} | {row['basis']} | {where} |"
+        yield f"| Free | {rank['free_gib']:.2f} | printed | {escape(line_reference(rank.get('free_line'), names))} |"
+        yield f"| First reading | {rank['opening_gib']:.2f} | {rank.get('opening_basis') or ''} | |"
+        yield ""
+    budget = (launch["kv_cache"] or {}).get("budget")
+    if budget and budget.get("kv_gib") is not None:
+        tokens = f", {number(budget['tokens'])} tokens" if budget.get("tokens") is not None else ""
+        yield (
+            f"Budget: {budget['after_weights_gib']:.2f} − {budget['opening_gib']:.2f} × (1 − "
+            f"{budget['mem_fraction_static']:g}) = {budget['kv_gib']:.3f} GiB{tokens}; limited by "
+            f"{escape(str(launch['kv_cache'].get('limited_by') or 'unknown').replace('_', ' '))}."
+        )
+        yield ""
+    for finding in launch["findings"]:
+        yield f"- **{finding['severity']}** {escape(finding['summary'])} ({code(finding['rule'])}, {finding['confidence']})"
+        for remedy in finding["remedies"]:
+            to = f" to {code(remedy['to'])}" if remedy["to"] is not None else ""
+            cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
+            yield f"  - {remedy['direction']} {code(remedy['flag'])}{to}.{cost}"
+    evidence = [e for finding in launch["findings"] for e in finding["evidence"][:MAX_EVIDENCE]]
+    if evidence:
+        yield ""
+        yield "<details><summary>Lines</summary>"
+        yield ""
+        yield fenced("\n".join(f"{line_reference(e['line'], names)}  {e['text']}" for e in evidence))
+        yield ""
+        yield "</details>"
+    yield ""
