@@ -20,8 +20,6 @@ def main() -> None:
         run(options.host, options.port, options.data)
     except CannotStart as reason:
         sys.exit(f"kvdiag: {reason}")
-    except ModuleNotFoundError as missing:
-        sys.exit(f"kvdiag: The environment in .venv lacks {missing.name}; delete .venv and start again.")
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kvdiag.up.parent import ends_with_parent
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 LARGE_LOG_BYTES = 8 << 20
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
@@ -47,6 +48,7 @@ class Child:
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 self.command,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

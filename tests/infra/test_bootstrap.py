@@ -24,9 +24,9 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a checkout"
-        for name in ("bin/kvdiag", "kvdiag/up/bootstrap.py"):
+        for name in ("bin/kvdiag", "kvdiag/up/bootstrap.py", "kvdiag/up/run.py"):
             copy = self.root / name
-            copy.parent.mkdir(parents=True)
+            copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes((ROOT / name).read_bytes())
         (self.root / "bin/kvdiag").chmod(0o755)
         (self.root / "manage.py").write_text("import sys; print('ran', *sys.argv[1:])")
@@ -101,6 +101,15 @@ def test_an_installation_that_was_cut_off_is_made_anew(checkout: Checkout) -> No
     checkout.no_network.unlink()
     assert checkout.run()[:2] == (0, "ran check\n")
     assert checkout.did() == ["made", "made", "installed"]
+
+
+def test_a_package_that_is_missing_is_one_sentence(checkout: Checkout) -> None:
+    (checkout.root / "manage.py").write_text("import a_package_that_is_gone")
+    status, output, errors = checkout.run()
+    assert (status, output) == (1, "")
+    assert errors.splitlines()[-1] == (
+        "kvdiag: The environment is broken (No module named 'a_package_that_is_gone'); delete .venv and start again."
+    )
 
 
 def test_a_python_that_does_not_fit_is_named_in_one_sentence(checkout: Checkout) -> None:
