@@ -1,0 +1,120 @@
+"""Frames of a traceback that name the place of an overflow."""
+
+from __future__ import annotations
+
+from kvdiag.diagnosis.events.pattern import Event, read_from
+
+_PYTHON = "python traceback of an SGLang process"
+
+
+@read_from(
+    r"get_image_feature|get_video_feature|self\.visual\(|vision_tower|/(?:vision|clip|siglip|internvit|\w*vit)\.py"
+    r"|VisionTransformer|VisionAttention",
+    literals=(
+        "get_image_feature",
+        "get_video_feature",
+        "self.visual(",
+        "vision_tower",
+        "/vision.py",
+        "/clip.py",
+        "/siglip.py",
+        "vit.py",
+        "VisionTransformer",
+        "VisionAttention",
+    ),
+    constants={"site": "vision"},
+    excludes=("server_args=",),
+    samples=('  File "/sgl-workspace/sglang/python/sglang/srt/layers/attention/vision.py", line 60, in forward',),
+    source=_PYTHON,
+)
+@read_from(
+    r"logits_processor\.py|compute_temp_top_p_normalized_logprobs|get_token_logprobs|input_token_logprobs|log_softmax",
+    literals=(
+        "logits_processor.py",
+        "compute_temp_top_p_normalized_logprobs",
+        "get_token_logprobs",
+        "input_token_logprobs",
+        "log_softmax",
+    ),
+    constants={"site": "logits"},
+    excludes=("server_args=",),
+    samples=('  File "/sglang/python/sglang/srt/layers/logits_processor.py", line 410, in _get_logits',),
+    source=_PYTHON,
+)
+@read_from(
+    r"mqa_logits|indexer\.py|forward_\w*indexer",
+    literals=("mqa_logits", "indexer.py", "_indexer"),
+    constants={"site": "indexer"},
+    excludes=("server_args=", "host memory"),
+    samples=("indexer.py forward_c4_indexer -> deep_gemm fp8_paged_mqa_logits",),
+    source=_PYTHON,
+)
+@read_from(
+    r"_init_mamba_pool|in MambaPool|class MambaPool",
+    literals=("_init_mamba_pool", "MambaPool"),
+    constants={"site": "mamba_pool"},
+    samples=('  File "/sglang/srt/mem_cache/memory_pool.py", line 499, in _init_mamba_pool',),
+    source=_PYTHON,
+)
+@read_from(
+    r"ReqToTokenPool\(|self\.req_to_token = torch\.zeros",
+    literals=("ReqToTokenPool(", "self.req_to_token = torch.zeros"),
+    constants={"site": "request_table"},
+    samples=("    self.req_to_token = torch.zeros(",),
+    source=_PYTHON,
+)
+@read_from(
+    r"image_processing_\w+_fast\.py|image_processing_utils_fast|base_processor\.py.*process_mm_data",
+    literals=("_fast.py", "image_processing_utils_fast", "process_mm_data"),
+    constants={"site": "image_processor"},
+    samples=('  File "/transformers/models/qwen2_vl/image_processing_qwen2_vl_fast.py", line 200, in _preprocess',),
+    source=_PYTHON,
+)
+@read_from(
+    r"ep_moe/layer\.py|forward_deepgemm_contiguous|grouped_gemm|m_grouped_\w*gemm|deepep_moe|token_dispatcher/deepep",
+    literals=(
+        "ep_moe/layer.py",
+        "forward_deepgemm_contiguous",
+        "grouped_gemm",
+        "m_grouped_",
+        "deepep_moe",
+        "token_dispatcher/deepep",
+    ),
+    constants={"site": "experts"},
+    excludes=("server_args=",),
+    samples=('  File "/sglang/srt/layers/moe/ep_moe/layer.py", line 500, in forward_deepgemm_contiguous',),
+    source=_PYTHON,
+)
+@read_from(
+    r"deep_ep/buffer\.py|deep_ep\.Buffer\(|Buffer\.get_nvl_buffer|get_low_latency_rdma_size_hint",
+    literals=("deep_ep/buffer.py", "deep_ep.Buffer(", "get_low_latency_rdma_size_hint"),
+    constants={"site": "dispatch_buffer"},
+    samples=('  File "/usr/lib/python3/deep_ep/buffer.py", line 90, in __init__',),
+    source=_PYTHON,
+)
+@read_from(
+    r"eagle_worker\w*\.py.*in __init__|multi_layer_eagle\w*\.py.*in __init__|draft_worker = |self\.draft_model_runner = ",
+    literals=("eagle", "draft_worker = ", "self.draft_model_runner = "),
+    constants={"site": "draft_start"},
+    excludes=("server_args=",),
+    samples=('  File "/sglang/srt/speculative/eagle_worker.py", line 140, in __init__',),
+    source=_PYTHON,
+)
+@read_from(
+    r"in load_model\b|create_weights|model_loader/loader\.py|process_weights_after_loading",
+    literals=("in load_model", "create_weights", "model_loader/loader.py", "process_weights_after_loading"),
+    constants={"site": "load"},
+    samples=('  File "/sglang/srt/model_loader/loader.py", line 370, in load_model',),
+    source=_PYTHON,
+)
+@read_from(
+    r"in init_memory_pool|_create_buffers|in _init_pools|self\.token_to_kv_pool = ",
+    literals=("in init_memory_pool", "_create_buffers", "in _init_pools", "self.token_to_kv_pool = "),
+    constants={"site": "pool"},
+    samples=('  File "/sglang/srt/model_executor/model_runner.py", line 1030, in init_memory_pool',),
+    source=_PYTHON,
+)
+class Frame(Event):
+    """One frame; `site` says what the code at work was."""
+
+    site: str

@@ -1,0 +1,131 @@
+"""What the host and the platform say: shared memory, huge pages, slices, virtual machines, other programs."""
+
+from __future__ import annotations
+
+from kvdiag.diagnosis.events.pattern import NUMBER, Event, read_from
+
+
+@read_from(
+    r"creating shared memory segment /dev/shm|out of shared memory\.|/dev/shm[^ ]* .*No space left on device"
+    r"|No space left on device.*?/dev/shm",
+    literals=("shared memory segment /dev/shm", "out of shared memory.", "No space left on device"),
+    samples=(
+        "Error while creating shared memory segment /dev/shm/nccl-lNPZ0f (size 7340384), error: No space left on device",
+        "RuntimeError: DataLoader worker is killed by signal: Bus error. It is possible that dataloader's workers are"
+        " out of shared memory. Please try to raise your shared memory limit.",
+    ),
+    fields={"size": rf"\(size {NUMBER}"},
+    source="NCCL, torch.utils.data",
+)
+class SharedMemoryFull(Event):
+    """/dev/shm is full; `size` in bytes."""
+
+    size: int | None
+
+
+@read_from(
+    r"nr_hugepages|HugePages_Total: +[1-9]",
+    literals=("nr_hugepages", "HugePages_Total:"),
+    fields={"pages": rf"(?:nr_hugepages *=? *|HugePages_Total: +){NUMBER}"},
+    samples=("vm.nr_hugepages = 204800", "HugePages_Total:   204800"),
+    source="Linux",
+)
+class HugePages(Event):
+    """Huge pages are reserved on the host: they are not part of "available" memory."""
+
+    pages: int | None
+
+
+@read_from(
+    r"microsoft-standard-WSL|\bWSL2?\b",
+    literals=("WSL",),
+    samples=("Linux host-a 5.15.153.1-microsoft-standard-WSL2 #1 SMP x86_64",),
+    source="Linux under Windows",
+)
+class WindowsSubsystem(Event):
+    """The log comes from a Linux under Windows: the driver holds memory that no query shows."""
+
+
+@read_from(
+    r"NVIDIA GB10\b|NVIDIA Thor|\bJetson\b|\bOrin\b|DGX Spark",
+    literals=("NVIDIA GB10", "NVIDIA Thor", "Jetson", "Orin", "DGX Spark"),
+    excludes=("http",),
+    fields={"device": r"(GB10|Thor|Jetson|Orin|DGX Spark)"},
+    samples=("NVIDIA GB10, compute capability 12.1", "Found GPU0 NVIDIA GB10 which is of cuda capability 12.1."),
+    source="torch, nvidia-smi",
+)
+class UnifiedMemoryDevice(Event):
+    """A device whose GPU and CPU share one memory."""
+
+    device: str | None
+
+
+@read_from(
+    r"/usr/lib/xorg/Xorg|gnome-shell|\bWDDM\b|/usr/bin/kwin|Xwayland",
+    literals=("xorg/Xorg", "gnome-shell", "WDDM", "/usr/bin/kwin", "Xwayland"),
+    fields={"program": r"(Xorg|gnome-shell|WDDM|kwin\w*|Xwayland)"},
+    samples=("|    0   N/A  N/A      1842      G   /usr/lib/xorg/Xorg                           812MiB |",),
+    source="nvidia-smi",
+)
+class DesktopOnGPU(Event):
+    """A desktop's process holds memory of a GPU."""
+
+    program: str | None
+
+
+@read_from(
+    r"total_mem_size=\d+MB",
+    literals=("total_mem_size=",),
+    fields={"size_mb": rf"total_mem_size={NUMBER}MB"},
+    samples=("Init kvcached KV cache allocator: num_layers=24, mem_size_per_layer=179288MB, total_mem_size=8605824MB,",),
+    source="kvcached: page_allocator.py",
+)
+@read_from(
+    r"(?:KV Cache|SWAKVPool) VA upper bound",
+    literals=("VA upper bound",),
+    samples=("Full KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 400000, K size: 20.00 GB, V size: 20.00 GB",),
+    source="sglang/srt/mem_cache/memory_pool.py",
+    releases="0.5.19..0.5.23",
+)
+class VirtualSize(Event):
+    """Address space, printed as if it were memory. MiB."""
+
+    size_mb: int | None = None
+
+
+@read_from(
+    r"\((?:Megatron\w*|FSDP\w*|\w*Train\w*Actor|\w*TrainRayActor|ActorModel\w*) pid=|megatron/core/|/megatron/"
+    r"|verl/workers/(?:actor|fsdp)|torch/distributed/fsdp|deepspeed/runtime",
+    literals=("Megatron", "megatron", "FSDP", "Train", "ActorModel", "verl/workers/", "/fsdp", "deepspeed/runtime"),
+    fields={"who": r"\((\w+) pid="},
+    samples=("(MegatronTrainRayActor pid=4242) ready",),
+    source="trainers that share the GPUs",
+)
+class TrainerLine(Event):
+    """A trainer's process speaks in this log."""
+
+    who: str | None
+
+
+@read_from(
+    r"torch_memory_saver",
+    excludes=("server_args=", "is not installed", "is not enabled", "import "),
+    literals=("torch_memory_saver",),
+    fields={
+        "call": r"(malloc|resume|pause|cuMemCreate|cu_mem_create|cuMemMap)",
+        "size": rf"size={NUMBER}",
+        "free": rf"free_bytes={NUMBER}",
+    },
+    samples=(
+        "[torch_memory_saver.cpp] TorchMemorySaver::malloc return OOM since memory_margin_bytes=1073741824"
+        " (alloc)size=65867350016 free_bytes=28822863872",
+        "[torch_memory_saver.cpp] CUresult error: 2 (out of memory) file=csrc/utils.h func=cu_mem_create line=126",
+    ),
+    source="torch_memory_saver: csrc",
+)
+class MemorySaver(Event):
+    """The library that hands GPU pages between a trainer and the engine could not map them. Bytes."""
+
+    call: str | None
+    size: int | None
+    free: int | None
