@@ -360,7 +360,7 @@ def _broken() -> tuple[type[Exception], ...]:
         from isal import isal_zlib
     except ImportError:
         return (zlib.error,)
-    return (zlib.error, isal_zlib.error)
+    return (zlib.error, cast(type[Exception], isal_zlib.IsalError))
 
 
 def _read_full(stream: Reads, count: int) -> bytes:

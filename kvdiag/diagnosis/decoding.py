@@ -62,7 +62,7 @@ def detect_encoding(name: str, sample: bytes) -> str:
         if sample.startswith(mark):
             raise UnreadableLog(f"{name} is {what}, not a log. Send the text that the server printed.")
     for mark, encoding in _BOMS:
-        if sample.startswith(mark):
+        if sample.startswith(mark) and (encoding == "utf-8-sig" or sample[:4096].count(0) > len(sample[:4096]) // 5):
             return encoding
     head = sample.lstrip(b"\0")[:4096]  # a file that was truncated while it was written begins with a hole of NULs
     pairs = len(head) // 2

@@ -1,30 +1,54 @@
-"""LogLine: one physical line as the later stages see it, and the reader that yields them."""
+"""LogLine: one line of a log as the later stages see it, and the reader that finds the lines worth looking at."""
 
 from __future__ import annotations
 
-import gzip
 import re
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Final
 
+from kvdiag.diagnosis.archives import Meter
+from kvdiag.diagnosis.carriers import peel
+from kvdiag.diagnosis.carriers.stamps import peel_head
+from kvdiag.diagnosis.carriers.strings import unescape
+from kvdiag.diagnosis.decoding import clean, clean_block, decode
 from kvdiag.diagnosis.errors import UnreadableLog
+from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
+from kvdiag.diagnosis.masking import Masker
+from kvdiag.diagnosis.peaks import Peaks
+from kvdiag.diagnosis.prefix import read_prefix, record_starts
+from kvdiag.diagnosis.scanner import AHEAD, Block, scanner_for
+from kvdiag.diagnosis.texts import Log, Text, open_texts
+from kvdiag.diagnosis.wrapping import join_cut, unwrap, width_of
 
-_PREFIX = re.compile(r"\[(\d{4}-\d\d-\d\d )?(\d\d:\d\d:\d\d(?:[.,]\d+)?)((?: [A-Z_]+\d+)*)\]\s?")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+__all__ = ["FileInfo", "LineReader", "Log", "LogLine"]
 
+REMEMBERED: Final = 1024  # lines whose following lines are still known; those of errors stay known
+_PROGRESS_S: Final = 0.5
+_BEFORE: Final = 4 << 10  # of an overlong line, kept before a phrase
 
-@dataclass(frozen=True)
-class Log:
-    """One uploaded file: its name and its bytes, perhaps compressed."""
-
-    name: str
-    stream: BinaryIO
+# A line as SGLang prints it and nothing else on it: most lines by far.
+_PLAIN: Final = re.compile(
+    r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)((?: [A-Z][A-Z_]{0,15}\d{1,6}){0,8})\] ([^\[\x00-\x1f\x7f\\]*)$"
+)
+_TROUBLE: Final = re.compile(rb"Traceback|Error|rror:|xception|out of memory|[Kk]illed|SIGQUIT|died|exit code")
+_NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One physical line (or one record of it): where it stands, when and by whom it was printed, what it says."""
+    """One physical line, or one record of it where a line holds several.
+
+    file    index of the file in the upload, members of an archive counted singly
+    number  physical line, from 1, after decompression
+    text    the message: carrier, colour codes and SGLang's own prefix peeled off, secrets masked
+    clock   the time as printed, "2025-03-08T12:29:08" with its fraction; "12:29:08" where the log gives no date
+    rank    the rank's tokens as the prefix spells them, "" when it has none
+    node    the process or machine that the carrier names, "" when it names none
+    shown   the line as a reader sees it: masked, without colour codes, with its carrier
+    """
 
     file: int
     number: int
@@ -33,16 +57,24 @@ class LogLine:
     rank: str = ""
     node: str = ""
     shown: str = ""
-    after: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    after: Following | tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def following(self, count: int) -> tuple[str, ...]:
-        """The texts of the next physical lines, at most `count`."""
-        return self.after[:count]
+        """The texts of the next physical lines, at most `count` and at most what 8 KiB hold."""
+        if isinstance(self.after, tuple):
+            return self.after[:count]
+        return self.after.texts(count)
 
 
 @dataclass
 class FileInfo:
-    """What the upload says of one file."""
+    """What the report says of one file.
+
+    bytes, lines       of the unpacked text
+    carriers           names of the wrappers that were peeled off
+    gap                what was left out of a file over the limit: first_line, last_line, bytes
+    batch_lines        Decode and Prefill lines in the file, and how many of them were read (None: none there)
+    """
 
     name: str
     bytes: int = 0
@@ -51,54 +83,316 @@ class FileInfo:
     compression: str | None = None
     carriers: list[str] = field(default_factory=list)
     gap: dict[str, int] | None = None
+    batch_lines: dict[str, int] | None = None
+
+
+class Following:
+    """The lines after one, decoded when they are asked for."""
+
+    __slots__ = ("_masker", "_raw", "_rest")
+
+    def __init__(self, rest: str, raw: bytes, masker: Masker | None) -> None:
+        self._rest, self._raw, self._masker = rest, raw, masker
+
+    def texts(self, count: int) -> tuple[str, ...]:
+        """At most `count` texts; () once the lines are forgotten."""
+        if count <= 0 or not self._raw and not self._rest:
+            return ()
+        found = self._rest.split("\n", count)[:count] if self._rest else []
+        for raw in self._raw.split(b"\n", count)[: count - len(found)]:
+            text = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])))
+            found += text.split("\n")
+        if self._masker is not None:
+            found = self._masker.mask_block(found[:count])
+        return tuple(found[:count])
+
+    def forget(self) -> None:
+        """Gives the memory back."""
+        self._raw, self._rest = b"", ""
 
 
 class LineReader:
-    """Yields the lines that contain one of the phrases, in file order."""
+    """The lines of an upload that contain a phrase, in the order of the files.
+
+    phrases  what to look for, as SGLang spells it
+    dense    phrases of batch lines, the bulk of a serving log: all of them up to limits.exact_batch_bytes of a file,
+             above that a sample of each block and every new peak
+    masker   what hides secrets; a new one for each reader where none is given, None hides nothing
+
+    After the iteration `files` says what was read and `masked` what was hidden. Iterate once. Raises UnreadableLog and
+    LogTooLarge.
+    """
 
     def __init__(
         self,
         logs: Sequence[Log],
         phrases: Sequence[bytes],
-        limits: object = None,
+        limits: Limits | None = None,
         dense: Sequence[bytes] = (),
         on_progress: Callable[[int], None] | None = None,
+        masker: Masker | bool = True,
     ) -> None:
         self._logs = logs
-        self._phrases = [p.decode() for p in (*phrases, *dense)]
+        self._limits = limits or DEFAULT_LIMITS
+        self._dense = tuple(dense)
+        self._scanner = scanner_for(_spellings(phrases))
+        self._every = scanner_for(_spellings([*phrases, *dense]))
+        self._tell = on_progress
+        self._told = 0.0
+        self._masker: Masker | None = (Masker() if masker else None) if isinstance(masker, bool) else masker
+        self._memory: deque[Following] = deque()
+        self._pinned = 0
         self.files: list[FileInfo] = []
-        self.masked: dict[str, int] = {}
+
+    @property
+    def masked(self) -> dict[str, int]:
+        """How much was hidden, by kind."""
+        return self._masker.counts if self._masker else {}
 
     def __iter__(self) -> Iterator[LogLine]:
-        for index, log in enumerate(self._logs):
-            raw = log.stream.read()
-            info = FileInfo(name=log.name, bytes=len(raw))
-            self.files.append(info)
-            if raw[:2] == b"\x1f\x8b":
-                raw, info.compression = gzip.decompress(raw), "gzip"
-            if not raw.strip():
-                raise UnreadableLog(f"{log.name} is empty. Send the log that the server printed.")
-            physical = raw.decode("utf-8", "replace").split("\n")
-            info.lines = len(physical) - (physical[-1] == "")
-            for number, whole in enumerate(physical, 1):
-                for part in whole.split("\r"):
-                    if any(p in part for p in self._phrases):
-                        after = tuple(_peel(x)[0] for x in physical[number : number + 12])
-                        for text, clock, rank in _records(part):
-                            yield LogLine(index, number, text, clock, rank, "", part.strip(), after)
+        meter = Meter(self._limits)
+        for log in self._logs:
+            for text in open_texts(log, self._limits, meter):
+                yield from self._read(text)
+        if not any(info.bytes for info in self.files):
+            name = self.files[0].name if self.files else "The upload"
+            raise UnreadableLog(f"{name} is empty. Send the log that the server printed.")
+
+    def _read(self, text: Text) -> Iterator[LogLine]:
+        info = FileInfo(text.name, encoding=text.encoding, compression=text.compression)
+        self.files.append(info)
+        page = _Page(len(self.files) - 1, self, info)
+        width: int | None = None
+        blank = True
+        for block in text.blocks:
+            if block.offset == 0 and not block.seen:
+                width = width_of(_lines_of(block.data))
+            blank = blank and not block.data.strip(b"\0 \t\r\n")
+            yield from page.read(block, width)
+            self._progress(block.number)
+        info.bytes = 0 if blank else text.blocks.size
+        info.lines = text.blocks.lines
+        info.carriers = sorted(page.carriers)
+        if gap := text.blocks.gap:
+            info.gap = {"first_line": gap.first_line, "last_line": gap.last_line, "bytes": gap.bytes}
+        if page.dense_all:
+            info.batch_lines = {"read": page.dense_read, "all": page.dense_all}
+
+    def _progress(self, lines: int) -> None:
+        if self._tell is not None and (now := time.monotonic()) - self._told >= _PROGRESS_S:
+            self._told = now
+            self._tell(sum(info.lines for info in self.files) + lines)
+
+    def _remember(self, following: Following, trouble: bool) -> None:
+        if trouble and self._pinned < REMEMBERED:
+            self._pinned += 1
+            return
+        self._memory.append(following)
+        if len(self._memory) > REMEMBERED:
+            self._memory.popleft().forget()
 
 
-def _peel(part: str) -> tuple[str, str | None, str]:
-    part = _ANSI.sub("", part)
-    found = _PREFIX.search(part)
-    if not found:
-        return part.strip(), None, ""
-    clock = ((found[1] or "").strip() + "T" if found[1] else "") + found[2]
-    return part[found.end() :].strip(), clock, found[3].strip()
+class _Page:
+    """One file while it is read."""
+
+    def __init__(self, file: int, reader: LineReader, info: FileInfo) -> None:
+        self._file, self._reader = file, reader
+        self._limits = reader._limits
+        self._masker = reader._masker
+        self._peaks = Peaks()
+        self.carriers: set[str] = set()
+        self.dense_all = self.dense_read = 0
+        self._taken = 0  # following lines that the last record took with it
+
+    def read(self, block: Block, width: int | None) -> Iterator[LogLine]:
+        data, seen = block.data, block.seen
+        numbers: list[int] | None = None
+        if width is not None and not seen:
+            data, numbers = unwrap(data, block.number, width)
+        cleaned = clean_block(data)
+        if cleaned is not data:
+            seen = len(clean_block(data[:seen])) if seen else 0
+            data = cleaned
+        ends = self._reader._scanner.ends(data)
+        if self._reader._dense:
+            dense = self._dense_ends(data, block.offset)
+            ends = sorted([*ends, *dense]) if ends else sorted(dense)
+        done = 0  # up to here the block's records have been read
+        counted, number = seen, 0
+        for end in ends:
+            if end <= done or end <= seen:
+                continue
+            begin = max(data.rfind(b"\n", 0, end), data.rfind(b"\r", 0, end)) + 1
+            stop = _first(data.find(b"\n", end), data.find(b"\r", end), len(data))
+            if stop - begin > self._limits.line_bytes:
+                begin, stop = self._window(data, begin, stop, end)
+            if begin > counted:
+                number += data.count(b"\n", counted, begin)
+                counted = begin
+            done = stop
+            self._taken = 0
+            at = block.number + number if numbers is None else numbers[min(number, len(numbers) - 1)]
+            yield from self._records(data, begin, stop, at, block.ahead)
+            for _ in range(self._taken):
+                done = data.find(b"\n", done) + 1 or len(data)
+                done = _first(data.find(b"\n", done), -1, len(data))
+
+    def _window(self, data: bytes, begin: int, stop: int, end: int) -> tuple[int, int]:
+        """Of an overlong line the part around a phrase, from its record's start where that is near."""
+        low = max(begin, end - _BEFORE)
+        mark = data.rfind(b"[20", low, end)
+        begin = mark if mark >= 0 else low
+        return begin, min(stop, begin + self._limits.line_bytes)
+
+    def _dense_ends(self, data: bytes, offset: int) -> list[int]:
+        exact = offset < self._limits.exact_batch_bytes
+        found: list[int] = []
+        for phrase in self._reader._dense:
+            at = data.find(phrase)
+            if at < 0:
+                continue
+            if exact:
+                before = len(found)
+                while at >= 0:
+                    found.append(at + len(phrase))
+                    at = data.find(phrase, at + len(phrase))
+                self.dense_all += len(found) - before
+                continue
+            for _ in range(self._limits.batch_sample):
+                if at < 0:
+                    break
+                found.append(at + len(phrase))
+                at = data.find(phrase, at + len(phrase))
+            self.dense_all += data.count(phrase)
+        if not exact and found:
+            found += self._peaks.new(data)
+        self.dense_read += len(found)
+        return found
+
+    def _records(self, data: bytes, begin: int, stop: int, number: int, ahead: bytes) -> Iterator[LogLine]:
+        raw = data[begin:stop]
+        masker = self._masker
+        try:
+            segment = raw.decode()
+        except UnicodeDecodeError:
+            segment = decode(raw)
+        plain = _PLAIN.match(segment)
+        if plain is not None and plain[4].isascii():
+            date, clock, rank, text = plain.groups()
+            if masker is not None:
+                text = masker.mask(text)
+            after = self._after(data, stop, ahead, "", raw)
+            text = text.rstrip()
+            shown = segment[: plain.start(4)] + text
+            if after is not None:
+                text, self._taken = join_cut(text, after.texts)
+            yield LogLine(self._file, number, peel_head(text), f"{date}T{clock}", rank[1:], "", shown, after or ())
+            return
+        yield from self._peeled(clean(segment), raw, number, data, stop, ahead)
+
+    def _peeled(self, segment: str, raw: bytes, number: int, data: bytes, stop: int, ahead: bytes) -> Iterator[LogLine]:
+        peeled = peel(segment, self.carriers)
+        node = peeled.node
+        masker = self._masker
+        if peeled.host and masker is not None:
+            node = masker.host(node)
+        shown = self._shown(segment, peeled.text, peeled.node, node)
+        pieces = peeled.text.split("\n") if "\n" in peeled.text else [peeled.text]
+        several = len(pieces) > 1
+        for at, piece in enumerate(pieces):
+            records = _split(piece)
+            for index, record in enumerate(records):
+                last = index == len(records) - 1
+                if (several or len(records) > 1) and not self._reader._every.claims(record.encode("utf-8", "replace")):
+                    continue
+                prefix = read_prefix(record)
+                text = record[prefix.end :].strip() if prefix else record.strip()
+                text = peel_head(text)
+                if masker is not None:
+                    text = masker.mask(text)
+                rest = "\n".join(pieces[at + 1 :]) if several and last else ""
+                after = self._after(data, stop, ahead, rest, raw) if last else None
+                if after is not None:
+                    text = self._continued(text, peeled.cut, after)
+                yield LogLine(
+                    self._file, number, text, (prefix.clock if prefix else None) or peeled.clock,
+                    prefix.rank if prefix else "", node,
+                    shown if len(records) == 1 and not several else self._masked(record.strip()), after or (),
+                )  # fmt: skip
+
+    def _continued(self, text: str, cut: bool, after: Following) -> str:
+        """The text with what belongs to it on the next lines."""
+        if cut:  # the carrier split it at a size
+            self._taken = 1
+            return text + "".join(after.texts(1))
+        text, self._taken = join_cut(text, after.texts)
+        return text
+
+    def _shown(self, segment: str, text: str, node: str, pseudonym: str) -> str:
+        if node and node != pseudonym:
+            segment = segment.replace(node, pseudonym, 1)
+        return self._masked(segment.rstrip())
+
+    def _masked(self, text: str) -> str:
+        return self._masker.mask(text) if self._masker is not None else text
+
+    def _after(self, data: bytes, stop: int, ahead: bytes, rest: str, raw: bytes) -> Following | None:
+        """The lines behind this one; None for a batch line, which has no continuation."""
+        for phrase in self._reader._dense:
+            if phrase in raw:
+                return None
+        line_end = data.find(b"\n", stop, stop + AHEAD)
+        behind = data[line_end + 1 : line_end + 1 + AHEAD] if line_end >= 0 else b""
+        if len(behind) < AHEAD and (line_end >= 0 or stop == len(data)):
+            behind += ahead[: AHEAD - len(behind)]
+        if len(behind) >= AHEAD:
+            behind = behind[: behind.rfind(b"\n") + 1] or behind
+        following = Following(rest, behind, self._masker)
+        self._reader._remember(following, _TROUBLE.search(raw) is not None)
+        return following
 
 
-def _records(part: str) -> Iterator[tuple[str, str | None, str]]:
-    part = _ANSI.sub("", part)
-    starts = [m.start() for m in _PREFIX.finditer(part)] or [0]
-    for start, end in zip(starts, [*starts[1:], len(part)], strict=True):
-        yield _peel(part[start:end])
+def _spellings(phrases: Sequence[bytes]) -> list[bytes]:
+    """The phrases, and how they look inside a JSON string where that differs."""
+    found = dict.fromkeys(phrases)
+    for phrase in phrases:
+        if any(char in phrase for char in _NEEDS_ESCAPES):
+            escaped = phrase.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+            found[escaped] = None
+            found[escaped.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")] = None
+    return list(found)
+
+
+def _lines_of(data: bytes) -> list[bytes]:
+    return [line.rstrip(b"\r") for line in data.split(b"\n")]
+
+
+def _first(one: int, other: int, default: int) -> int:
+    """The smaller of two offsets of which each may be missing."""
+    if one < 0:
+        return other if other >= 0 else default
+    return one if other < 0 else min(one, other)
+
+
+def _split(text: str) -> list[str]:
+    """The records on one line. One within a document's string ends with the string."""
+    starts = record_starts(text)
+    if not starts:
+        return [text]
+    records = []
+    bounds = [0, *starts, len(text)]
+    for begin, end in zip(bounds, bounds[1:], strict=False):
+        record = text[begin:end]
+        quoted = begin > 0 and (text[begin - 1] in "\"'" or text[begin - 2 : begin] == "\\n")
+        if quoted:
+            record = unescape(record.split("\\n", 1)[0].split('",', 1)[0].rstrip('", ]}'))
+        if record.strip():
+            records.append(record)
+    return records
+
+
+def _message_of(line: str) -> str:
+    """A following line's text: its carrier and its prefix taken off."""
+    text = peel(line, set()).text
+    prefix = read_prefix(text)
+    return text[prefix.end :].strip() if prefix else text.strip()

@@ -1,0 +1,52 @@
+"""A time before the line from a tool that names nothing else: `ts`, `awk`, supervisors, loggers, Loki's and AWS's
+command lines. Also the head of a record of Python's logging in another format than SGLang's.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, LOOKS_PRINTED, MONTHS, Carrier, Peeled
+
+_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|NOTICE)"
+_ISO = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d| UTC)?"
+_TAIL = re.compile(rf"{_ISO} (\S{{1,512}}) (?=\[)")  # aws logs tail: time, stream
+_LOKI = re.compile(rf"{_ISO} (\{{[^{{}}\n]{{0,2000}}\}}) ")
+_TS = re.compile(rf"(?:{MONTHS}) [ \d]\d (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?) ")
+_LOGGING = re.compile(
+    rf"{_ISO}\s{{0,3}}(?:[-|:]\s{{0,3}})?(?:\[?{_LEVEL}\]?\s{{0,8}}[-|:]?\s{{0,3}}[\w.]{{1,120}}(?:[:.]\w{{1,80}}){{0,2}}\s?[-|:]\s"
+    rf"|[\w.]{{1,120}}(?::\d{{1,6}})?\s[-|:]\s\[?{_LEVEL}\]?\s[-|:]\s|\[?{_LEVEL}\]?\s{{1,8}}[-|:]?\s?)"
+)
+_PLAIN = re.compile(rf"\[?{_ISO}\]?[ :|\t]\s{{0,3}}(?:- )?")
+_BASIC = re.compile(rf"{_LEVEL}:[\w.]{{1,120}}:")
+_HEAD = re.compile(rf"{_LEVEL}\s{{1,4}}(?:\d\d-\d\d \d\d:\d\d:\d\d )?\[?[\w./-]{{1,120}}:\d{{1,6}}\]?:?\s")
+
+
+def _stamp(text: str) -> Peeled | None:
+    for pattern in (_LOGGING, _TAIL, _LOKI):
+        if found := pattern.match(text):
+            return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
+    found = _PLAIN.match(text)
+    if found and LOOKS_PRINTED.match(text, found.end()):
+        return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
+    return None
+
+
+def _short(text: str) -> Peeled | None:
+    found = _TS.match(text)
+    if found and LOOKS_PRINTED.match(text, found.end()):
+        return Peeled(text[found.end() :], found[1])
+    if found := _BASIC.match(text):
+        return Peeled(text[found.end() :])
+    return None
+
+
+def peel_head(text: str) -> str:
+    """A message without `INFO server_args.py:1835: ` or `WARNING:sglang.srt.server_args:` before it."""
+    if text[:1] in "DIWECN" and (found := _HEAD.match(text) or _BASIC.match(text)):
+        return text[found.end() :]
+    return text
+
+
+STAMP = Carrier("stamped", DIGITS, _stamp)
+SHORT = Carrier("stamped", LETTERS, _short)

@@ -1,0 +1,79 @@
+"""SGLang's own prefix: `[2025-05-01 10:00:00 DP0 TP3 EP3] `, in the forms of every release.
+
+The date came with 0.3.6, milliseconds with 0.5.6 (SGLANG_LOG_MS), the order of the tokens changed four times: they are read
+as a set. Sources: sglang/srt/utils/common.py: configure_logger(); managers/scheduler.py: configure_scheduler_process().
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_STAMP: Final = r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
+_TOKEN: Final = r"(?:[A-Z][A-Z_]{0,15}\d{1,6}|encode_server|encode_dp_worker\[\d{1,6}\])"
+_TOKENS: Final = rf"((?:[ ,]{{0,2}}{_TOKEN}){{0,8}})"
+_BRACKETED: Final = re.compile(rf"\[{_STAMP}{_TOKENS} ?\]")
+_UNOPENED: Final = re.compile(rf"{_STAMP}{_TOKENS}\](?=\s|$)")  # the opening bracket was lost
+_TIMELESS: Final = re.compile(
+    r"\[((?:[ ,]{0,2}(?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d{1,6}){1,8}|encode_server|encode_dp_worker\[\d{1,6}\])\](?=\s)"
+)
+# A record that stands within a line: after a bar, or after a record that lost its line end. The last alternative is a
+# collector's time that was glued onto text.
+RECORD_START: Final = re.compile(
+    rf"\[(?:\d{{4}}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?(?:[ ,]{{0,2}}{_TOKEN}){{0,8}} ?\]"
+    r"|(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )"
+)
+_KEY: Final = re.compile(r"(DP|PP|TP|EP|ATTN_CP|MOE_DP)(\d{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process's coordinates; None where its prefix does not name one.
+
+    A missing TP means "TP size 1" from 0.4.6 on and "no scheduler" before; the message decides.
+    """
+
+    dp: int | None = None
+    pp: int | None = None
+    tp: int | None = None
+    ep: int | None = None
+    attn_cp: int | None = None
+    moe_dp: int | None = None
+    process: str = ""  # encode_server, encode_dp_worker[0]
+
+    @classmethod
+    def parse(cls, text: str) -> Rank:
+        """The coordinates in a prefix's tokens, in whatever order they stand."""
+        found = {key.lower(): int(number) for key, number in _KEY.findall(text)}
+        return cls(**found, process=text.strip() if text.strip().startswith("encode_") else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What stood before a message: its time, its rank's tokens and where the message begins."""
+
+    clock: str | None
+    rank: str
+    end: int
+
+
+def read_prefix(text: str) -> Prefix | None:
+    """The prefix that a text begins with."""
+    found = _BRACKETED.match(text) or _UNOPENED.match(text)
+    if found:
+        date, time, rank = found.groups()
+        time = time.replace(",", ".")
+        return Prefix(f"{date}T{time}" if date else time, _spelled(rank), found.end())
+    if text[:1] == "[" and (found := _TIMELESS.match(text)):
+        return Prefix(None, _spelled(found[1]), found.end())
+    return None
+
+
+def _spelled(tokens: str) -> str:
+    return " ".join(tokens.replace(",", " ").split())
+
+
+def record_starts(text: str) -> list[int]:
+    """Where records begin within a text, its own beginning aside."""
+    return [found.start() for found in RECORD_START.finditer(text) if found.start()]

@@ -1,0 +1,129 @@
+"""Messages that were cut into several lines: by a terminal, an editor, an e-mail program, or by hand.
+
+Two ways back. A file that is wrapped at one width throughout is joined before it is scanned, so that a phrase broken in
+two is found. In any other file a line that is plainly cut takes its continuation with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kvdiag.diagnosis.prefix import read_prefix
+
+NARROWEST: Final = 40
+WIDEST: Final = 250  # SGLang's own lines are longer, so a file without a longer line has been wrapped
+_ENOUGH: Final = 3  # full lines with a continuation
+LONGEST_JOIN: Final = 64 << 10
+
+_OWN: Final = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|Traceback \(most|  File \"|\w*(?:Error|Exception): "
+    r"|(?:INFO|WARNING|ERROR|DEBUG)[: ]|```|[\w@.-]+[:~][^ ]*[$#] |#+ |\s*$|\(\w+ pid=|[A-Z][a-z]{2} [ \d]\d \d\d:|\{\"|\d+: |\w[\w.-]*-\d+ +\| "
+)
+_OOM: Final = re.compile(
+    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocated|of which|is free|"
+    r"memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by|by PyTorch|If reserved|"
+    r"reserved by|unallocated|has a total|capacity of|\(GPU|total capacity|already allocated|reserved in total|in private|CUDA Graphs|PyTorch"
+    r"|try setting|See documentation|to avoid|fragmentation)"
+)
+_MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
+
+
+def width_of(lines: Sequence[bytes]) -> int | None:
+    """The width at which a file's lines were wrapped, or None where they were not."""
+    lengths = Counter(len(line) for line in lines)
+    width = max(lengths, default=0)
+    if not NARROWEST <= width <= WIDEST:
+        return None
+    full = 0
+    for line, after in zip(lines, lines[1:], strict=False):
+        if _is_full(line, after, width) and not _OWN.match(after.decode("latin-1")):
+            full += 1
+            if full >= _ENOUGH and any(b"server_args" in x or read_prefix(x.decode("latin-1")) for x in lines):
+                return width
+    return None
+
+
+def _is_full(line: bytes, after: bytes, width: int) -> bool:
+    """Whether the next line's first word had no room on this one. Indented lines were printed so."""
+    if not line or not after.strip():
+        return False
+    if len(line) >= width:
+        return True
+    word = after.split(None, 1)[0]
+    return not after[:1].isspace() and len(line) + 1 + len(word) > width and len(word) < width
+
+
+def unwrap(block: bytes, number: int, width: int) -> tuple[bytes, list[int]]:
+    """A block with its wrapped lines joined, and the physical number of each line that is left, from `number` on."""
+    lines = block.split(b"\n")
+    ended = not lines[-1]
+    if ended:
+        lines.pop()
+    joined: list[bytes] = []
+    numbers: list[int] = []
+    open_line = False
+    length = 0
+    for at, line in enumerate(lines):
+        bare = line.rstrip(b"\r")
+        continues = open_line and length < LONGEST_JOIN and not _OWN.match(bare.decode("latin-1"))
+        if continues:
+            hard = len(lines[at - 1].rstrip(b"\r")) >= width
+            joined[-1] += bare if hard else b" " + bare.lstrip()
+            length += len(bare)
+        else:
+            joined.append(bare)
+            numbers.append(number + at)
+            length = len(bare)
+        open_line = at + 1 < len(lines) and _is_full(bare, lines[at + 1].rstrip(b"\r"), width)
+    return b"\n".join(joined) + (b"\n" if ended else b""), numbers
+
+
+def join_cut(text: str, following: Callable[[int], tuple[str, ...]]) -> tuple[str, int]:
+    """The message with its continuation where it is plainly cut, and how many of the following lines that took."""
+    if "out of memory" in text and "GiB" not in text and "is free" not in text:
+        return _join(text, following(14), _OOM, blanks=2)
+    if "out of memory" in text and not text.rstrip().endswith((".", ")", "VARS", "!")):
+        return _join(text, following(14), _OOM, blanks=0)
+    if text.endswith((",", "=", ":")) and ("=" in text or ":" in text) and len(text) < 400:
+        return _join(text, following(3), _MEMORY, blanks=0)
+    if ("server_args=" in text or "ServerArgs(" in text) and _depth(text) > 0:
+        return _join_arguments(text, following(400))
+    return text, 0
+
+
+def _join(text: str, following: tuple[str, ...], wanted: re.Pattern[str], *, blanks: int) -> tuple[str, int]:
+    parts = [text.rstrip()]
+    taken = 0
+    for at, line in enumerate(following, 1):
+        if not line.strip():
+            blanks -= 1
+            if blanks < 0:
+                break
+            continue
+        if not wanted.match(line):
+            break
+        parts.append(line.strip())
+        taken = at
+    return " ".join(parts), taken
+
+
+def _join_arguments(text: str, following: tuple[str, ...]) -> tuple[str, int]:
+    """Arguments that were cut at a width: joined while they look like it and until their brackets close."""
+    if not following or len(following[0]) > WIDEST + 50:
+        return text, 0
+    parts = [text]
+    depth = _depth(text)
+    for line in following:
+        if depth <= 0 or not line.strip() or _OWN.match(line):
+            break
+        parts.append(" " + line.strip() if parts[-1].endswith((",", ":")) else line)
+        depth += _depth(line)
+    joined = depth <= 0 or len(parts) > 3
+    return ("".join(parts), len(parts) - 1) if joined else (text, 0)
+
+
+def _depth(text: str) -> int:
+    return text.count("(") + text.count("{") - text.count(")") - text.count("}")
