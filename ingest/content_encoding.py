@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import zstandard
 
@@ -28,7 +29,7 @@ class Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
-class _Body:
+class _Body(io.RawIOBase):
     """Chunks as a file to read from, counting what was read."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -36,12 +37,17 @@ class _Body:
         self._rest = b""
         self.taken = 0
 
-    def read(self, size: int = -1) -> bytes:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
         if not self._rest:
             self._rest = next(self._chunks, b"")
-        piece, self._rest = (self._rest, b"") if size < 0 else (self._rest[:size], self._rest[size:])
-        self.taken += len(piece)
-        return piece
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        self.taken += size
+        return size
 
 
 def decoded(chunks: Iterable[bytes], encoding: str, *, max_bytes: int, max_ratio: int) -> Iterator[bytes]:

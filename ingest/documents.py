@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from ingest import rate
 from ingest.arrival import folder_of
-from ingest.models import State
+from ingest.models import State, Upload
 from ingest.refusals import Refused
 from ingest.sender import address_hash
 from ingest.views import upload_of
@@ -60,7 +60,11 @@ def log_lines(request: HttpRequest, public_id: str) -> HttpResponse:
 
     {"file", "from", "to", "total", "lines": [[number, text], …]}
     """
-    upload = upload_of(request, public_id)
+    return lines_answer(request, upload_of(request, public_id))
+
+
+def lines_answer(request: HttpRequest, upload: Upload) -> HttpResponse:
+    """The lines asked for, of an upload that the reader may see the log of."""
     try:
         file = whole_number(request, "file", 0)
         first = max(1, whole_number(request, "from", 1))

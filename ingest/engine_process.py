@@ -97,7 +97,7 @@ def run(job: dict[str, Any], messages: TextIO) -> None:
     except errors.LogTooLarge as problem:
         say(refused="too_large", sentence=str(problem))
         return
-    document = about_the_upload(report.document, files, job.get("masked") or masked_counts(files))
+    document = about_the_upload(report.document, files, job["masked"])
     write_privately(folder / job["document"], json.dumps(document))
     say(result="report" if document["upload"]["is_sglang"] else "not_sglang")
 
@@ -125,7 +125,8 @@ def mask(job: dict[str, Any], folder: Path, limits: Any, say: Any) -> list[dict[
         with (folder / "raw" / str(number)).open("rb") as stream:
             stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits)
         files += [about_one_file(copy, folder) for copy in stored]
-    say(phase="cleaned", files=files, masked=masked_counts(files))
+    job["masked"] = sum_of(job["masked"], *(file["masked"] for file in files))
+    say(phase="cleaned", files=files, masked=job["masked"])
     return files
 
 
@@ -146,12 +147,12 @@ def vars_of(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in getattr(value, "__dataclass_fields__", {})}
 
 
-def masked_counts(files: list[dict[str, Any]]) -> dict[str, int]:
+def sum_of(*counts: dict[str, int]) -> dict[str, int]:
     """Values hidden in all files, by kind."""
-    counts: Counter[str] = Counter()
-    for file in files:
-        counts.update(file.get("masked") or {})
-    return dict(sorted(counts.items()))
+    total: Counter[str] = Counter()
+    for some in counts:
+        total.update(some)
+    return dict(sorted(total.items()))
 
 
 def about_the_upload(document: dict[str, Any], files: list[dict[str, Any]], masked: dict[str, int]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def run_isolated(
     hard_s: float,
     on_message: Callable[[dict[str, Any]], None],
     is_wanted: Callable[[], bool],
-    command: Sequence[str] = COMMAND,
+    command: Sequence[str] | None = None,
 ) -> Ended:
     """Starts the child, hands on its messages, and asks between them whether the work is still wanted.
 
@@ -65,7 +65,7 @@ def run_isolated(
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
-            command,
+            command or COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

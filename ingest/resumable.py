@@ -33,6 +33,7 @@ from ingest.models import State, Upload
 from ingest.refusals import Refused, empty, too_large
 from ingest.sender import give_browser_secret, refuse_other_sites, sender_of
 from ingest.services import Options, announce_upload, complete_upload, known_key
+from kvdiag.diagnosis.masking import PATTERNS
 from teams.access import holds_delete_token
 
 PART_BYTES = 8 << 20
@@ -93,6 +94,7 @@ def begin(request: HttpRequest) -> HttpResponse:
         keep_log=body.get("keep_log", True) is not False,
         keep_days=days_of(str(body.get("keep_days", ""))),
         idempotency_key=request.headers.get("Idempotency-Key", "")[:200],
+        hidden=counts_of(body.get("hidden")),
     )
     earlier = known_key(sender, options)
     if earlier is not None:
@@ -114,6 +116,14 @@ def begin(request: HttpRequest) -> HttpResponse:
         },
         status=201,
     )
+
+
+def counts_of(said: Any) -> dict[str, int]:
+    """What the browser says it hid: known kinds, honest numbers."""
+    kinds = {pattern.kind for pattern in PATTERNS}
+    if not isinstance(said, dict):
+        return {}
+    return {kind: count for kind, count in said.items() if kind in kinds and type(count) is int and 0 < count < 10**9}
 
 
 def files_of(body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Options:
     keep_log: bool = True
     keep_days: int | None = None
     idempotency_key: str = ""
+    hidden: dict[str, int] = field(default_factory=dict)  # what the browser hid before it sent, by kind
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ def _row(sender: Sender, options: Options, token: str) -> Upload:
         deployment_key=options.deployment_key[:200] if sender.team else "",
         tags=[tag[:60] for tag in options.tags[:20]],
         keep_log=options.keep_log,
+        masked=options.hidden,
         expires_at=now + timedelta(days=days),
         log_until=now + timedelta(days=log_days),
         owner_hash=sender.owner_hash if sender.user is None else "",

@@ -1,7 +1,9 @@
-/* What would be hidden in a text, found in the browser with the list the server publishes. Nothing is sent. */
+/* Hides in the browser what must not leave it, with the list of patterns that the server uses and publishes. */
 (function () {
   "use strict";
-  const SLICE = 256 * 1024;
+  const SLICE = 64 * 1024;
+  const BEGIN_KEY = /-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----/, END_KEY = "-----END ";
+  const MASKED = /^\[(?:\d+ characters|[a-z_]{3,20})\]?/;
   const breathe = () => new Promise((resolve) => setTimeout(resolve));
   let list;
 
@@ -9,69 +11,89 @@
   function patterns() {
     list = list || fetch("/api/patterns.json").then((answer) => answer.json()).then((body) => body.patterns.flatMap((pattern) => {
       try {
-        return [{ ...pattern, expression: new RegExp(pattern.regex, "gmu" + (pattern.ignore_case ? "i" : "")) }];
+        return [{ ...pattern, search: new RegExp(pattern.expression, pattern.flags), kept: pattern.keep ? new RegExp(`^(?:${pattern.keep})$`) : null }];
       } catch (unknown) { return []; }
     }));
     return list;
   }
 
-  /* Pieces of about 256 KiB that end at a line end, with the number of their first line. */
-  function* slices(text) {
-    let from = 0, line = 1;
-    while (from < text.length) {
-      let to = Math.min(text.length, from + SLICE);
-      if (to < text.length) { const end = text.lastIndexOf("\n", to); to = end > from ? end + 1 : to; }
-      const piece = text.slice(from, to);
-      yield { piece, line };
-      for (let at = piece.indexOf("\n"); at >= 0; at = piece.indexOf("\n", at + 1)) line++;
-      from = to;
-    }
-  }
+  /* Hides the lines of one upload after another; pseudonyms stay the same throughout. found: kind → what to show of it. */
+  class Masker {
+    constructor(known) { this.known = known; this.names = new Map(); this.found = new Map(); this.inKey = false; this.line = 0; }
 
-  function mayMatch(pattern, lower) {
-    const literals = pattern.literals || [];
-    return !literals.length || literals.some((literal) => lower.includes(literal.toLowerCase()));
-  }
-
-  /* What stands for the value of one match: group "secret" where the pattern names one, else all of it. */
-  function hidden(match) {
-    return match.groups && match.groups.secret !== undefined ? match.groups.secret : match[0];
-  }
-
-  function shortened(value) {
-    const shown = value.length > 12 ? value.slice(0, 3) + "…" + value.slice(-1) : value.slice(0, 2) + "…";
-    return shown.replace(/\s+/g, " ");
-  }
-
-  /* Counts by kind: [{ kind, title, count, line, sample }], most important first. Stops when `isWanted` says so. */
-  async function find(text, isWanted) {
-    const known = await patterns(), found = new Map();
-    for (const { piece, line } of slices(text)) {
-      const lower = piece.toLowerCase(), taken = [];
-      for (const pattern of known) {
-        if (!mayMatch(pattern, lower)) continue;
-        for (const match of piece.matchAll(pattern.expression)) {
-          const start = match.index, end = start + match[0].length;
-          if (!match[0] || taken.some((other) => start < other.end && end > other.start)) continue;
-          taken.push({ start, end });
-          const kind = pattern.kind;
-          if (!found.has(kind)) {
-            const before = piece.slice(0, start).split("\n").length - 1;
-            found.set(kind, { kind, title: pattern.title || words(kind), count: 0, line: line + before, sample: shortened(hidden(match)) });
-          }
-          found.get(kind).count++;
-        }
+    /* `some` are the patterns that may match in this part of the text. */
+    mask(text, some) {
+      this.line++;
+      if (this.inKey) {
+        if (!text.includes(END_KEY)) return text.trim() ? "[private_key]" : text;
+        this.inKey = false;
+        return text.slice(text.indexOf(END_KEY));
       }
-      await breathe();
-      if (!isWanted()) return [];
+      const key = text.includes("PRIVATE KEY") && BEGIN_KEY.exec(text);
+      if (key && !text.slice(key.index + key[0].length).includes(END_KEY)) {
+        this.inKey = true;
+        this.count("private_key", key[0], "[private_key]");
+        text = text.slice(0, key.index + key[0].length);
+      }
+      const lower = text.toLowerCase();
+      for (const pattern of some) {
+        if (pattern.literals.length && !pattern.literals.some((literal) => lower.includes(literal))) continue;
+        text = text.replace(pattern.search, (all, stays, hidden) => {
+          if (MASKED.test(hidden) || (pattern.kept && pattern.kept.test(hidden.toLowerCase()))) return all;
+          const instead = this.instead(pattern.replacement, hidden);
+          this.count(pattern.kind, hidden, instead);
+          return stays + instead;
+        });
+      }
+      return text;
     }
-    return [...found.values()];
+
+    instead(form, value) {
+      if (!form.includes("{n}")) return form.replace("{length}", String(value.length));
+      if (!this.names.has(form)) this.names.set(form, new Map());
+      const names = this.names.get(form), letter = (n) => String.fromCharCode(n);
+      if (!names.has(value)) {
+        const n = names.size, letters = n < 26 ? letter(97 + n) : letter(96 + Math.floor(n / 26) % 26) + letter(97 + n % 26);
+        names.set(value, form.replace("{n}", /^(addr|mail)/.test(form) ? String(n + 1) : letters));
+      }
+      return names.get(value);
+    }
+
+    count(kind, hidden, instead) {
+      const known = this.found.get(kind);
+      if (known) known.count++;
+      else this.found.set(kind, { kind, title: title(kind), count: 1, line: this.line, sample: shortened(hidden), instead });
+    }
   }
 
-  function words(kind) {
-    const text = kind.replace(/_/g, " ").replace(/\bip\b/, "IP").replace(/\bapi\b/, "API").replace(/\burl\b/, "URL");
-    return text[0].toUpperCase() + text.slice(1);
+  const TITLES = { api_key: "API key", env_secret: "Secret in the environment", hf_token: "Hugging Face token", jwt: "Web token", url_credentials: "Credentials in an address", url_secret: "Secret in an address", ip_address: "Address", gcp_key: "Google key", aws_key: "AWS key" };
+  function title(kind) {
+    const words = kind.replace(/_/g, " ");
+    return TITLES[kind] || words[0].toUpperCase() + words.slice(1);
   }
 
-  window.kvRedaction = { find, patterns, slices };
+  /* Enough of a value to know it again, not enough to use it. */
+  function shortened(value) {
+    const quiet = value.replace(/\s+/g, " ");
+    return quiet.length > 24 ? quiet.slice(0, 4) + "…" : quiet.slice(0, Math.min(3, Math.ceil(quiet.length / 3))) + "…";
+  }
+
+  /* The text with everything hidden, in slices that leave the page time to answer; null when no longer wanted. */
+  async function hide(text, masker, isWanted) {
+    const out = [];
+    for (let from = 0; from < text.length;) {
+      let to = Math.min(text.length, from + SLICE);
+      if (to < text.length) { const end = text.indexOf("\n", to); to = end < 0 ? text.length : end + 1; }
+      const piece = text.slice(from, to), lower = piece.toLowerCase();
+      const some = masker.known.filter((pattern) => !pattern.literals.length || pattern.literals.some((literal) => lower.includes(literal)));
+      const lines = piece.split("\n"), last = lines.pop();
+      out.push(lines.map((line) => masker.mask(line, some) + "\n").join(""), last ? masker.mask(last, some) : "");
+      from = to;
+      await breathe();
+      if (!isWanted()) return null;
+    }
+    return out.join("");
+  }
+
+  window.kvRedaction = { hide, masker: async () => new Masker(await patterns()) };
 })();

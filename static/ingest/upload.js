@@ -4,7 +4,7 @@
   const { $, say } = window.kvdiag;
   const form = $("#upload"), paste = $("#paste"), pick = $("#pick"), panel = $("#chosen"), list = $("#chosen-files");
   const limit = +form.dataset.limit, maxFiles = +form.dataset.maxFiles;
-  const PREVIEW = 4 * 1024 * 1024, HASHED = 64 * 1024 * 1024;
+  const PREVIEW = 4 * 1024 * 1024, HASHED = 64 * 1024 * 1024, HIDDEN_HERE = 16 * 1024 * 1024;
   const PACKED = /\.(gz|tgz|zst|xz|bz2|zip|tar)$/i;
   const SGLANG = /server_args=|ServerArgs\(|sglang|max_total_num_tokens|KV Cache is allocated|Load weight (begin|end)|avail mem=/;
   let files = [], looking = 0, stopping = null;
@@ -77,7 +77,7 @@
   /* ---- what would be hidden ---------------------------------------------------------------------- */
 
   async function look(rows, isWanted) {
-    const counts = new Map();
+    const masker = await kvRedaction.masker();
     let seen = 0, packed = 0, rest = 0;
     for (const { file, more, state } of rows) {
       if (PACKED.test(file.name)) { packed++; mark(state, "", INFO, "compressed: hidden on the server"); continue; }
@@ -88,14 +88,12 @@
       if (!partly) more.textContent = ` ${size(file.blob.size)}, ${count(text.split("\n").length - (text.endsWith("\n") ? 1 : 0), "line")}`;
       if (SGLANG.test(text)) mark(state, "state--ready", CHECKED, "SGLang log");
       else if (!partly) mark(state, "", INFO, "no line of SGLang seen");
-      for (const found of await kvRedaction.find(text, isWanted)) {
-        const known = counts.get(found.kind);
-        if (known) known.count += found.count; else counts.set(found.kind, found);
-      }
-      if (!isWanted()) return;
+      masker.line = 0;
+      if (await kvRedaction.hide(text, masker, isWanted) === null) return;
       seen++;
     }
-    if (seen) showHidden([...counts.values()], packed, rest);
+    if (!isWanted()) return;
+    if (seen) showHidden([...masker.found.values()], packed, rest);
     offerEarlier(rows, isWanted);
   }
 
@@ -108,11 +106,12 @@
     const total = found.reduce((sum, each) => sum + each.count, 0), place = $("#preview-list");
     $("#preview").hidden = false;
     $("#preview-title").textContent = total ? count(total, "value") + " will be hidden" : "Nothing to hide was found";
-    $("#preview-where").textContent = rest ? "in the first 4 MiB; the server looks at all of it" : packed ? "compressed files are cleaned on the server" : "before anything is stored";
+    $("#preview-where").textContent = rest ? "in the first 4 MiB; all of it on the server" : packed ? "compressed files on the server" : "here, and again on the server";
+    $("#hide-here").hidden = !total;
     place.replaceChildren();
     for (const each of found) {
       const what = document.createElement("span"), number = document.createElement("b"), sample = document.createElement("code"), line = document.createElement("span");
-      sample.className = "quiet"; sample.textContent = each.sample;
+      sample.className = "quiet"; sample.textContent = `${each.sample} becomes ${each.instead}`;
       line.className = "ln"; line.textContent = "L" + each.line;
       number.textContent = each.count.toLocaleString("en-US");
       what.append(each.title + " ", sample, " ", line);
@@ -164,6 +163,25 @@
     $("#sending-words").textContent = `${size(sent)} of ${size(total)}`;
   }
 
+  /* The files without what must not leave the browser. Packed, large and non-UTF-8 files are cleaned on the server only. */
+  async function hideHere(all, isWanted) {
+    if (!$("#hide-here input").checked) return { files: all, hidden: {} };
+    const masker = await kvRedaction.masker(), files = [];
+    for (const file of all) {
+      let text = null;
+      if (!PACKED.test(file.name) && file.blob.size <= HIDDEN_HERE) {
+        try { text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.blob.arrayBuffer()); } catch (otherEncoding) { /* as it is */ }
+      }
+      if (text === null || text.includes("\0")) { files.push(file); continue; }
+      const before = [...masker.found.values()].reduce((sum, each) => sum + each.count, 0);
+      const hidden = await kvRedaction.hide(text, masker, isWanted);
+      if (hidden === null) return null;
+      const after = [...masker.found.values()].reduce((sum, each) => sum + each.count, 0);
+      files.push(after > before ? { name: file.name, blob: new Blob([hidden]) } : file);
+    }
+    return { files, hidden: Object.fromEntries([...masker.found.values()].map((each) => [each.kind, each.count])) };
+  }
+
   async function send() {
     const all = chosen();
     if (stopping) return;
@@ -176,7 +194,9 @@
     progress({ sent: 0, total });
     say("Sending");
     try {
-      const made = await kvSending.send(all, options(), progress, stopping.signal);
+      const cleaned = await hideHere(all, () => !stopping.signal.aborted);
+      if (!cleaned) throw new DOMException("stopped", "AbortError");
+      const made = await kvSending.send(cleaned.files, { ...options(), hidden: cleaned.hidden }, progress, stopping.signal);
       location.assign(new URL(made.url).pathname);
     } catch (problem) {
       if (!stopping.signal.aborted) complain(problem instanceof TypeError ? "The server does not answer. What you chose is still here: try again." : problem.message);
