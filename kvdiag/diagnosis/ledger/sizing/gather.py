@@ -9,7 +9,7 @@ from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVCacheDtype, Slid
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import FAILURES, Launch
-from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment, Pool, Reading
+from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
 from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, RankMemory, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
@@ -59,6 +59,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger]) -> SizingInputs:
         max_running_requests=_whole(launch, "max_running_requests"),
         context_length=(limits.context_len if limits else None) or _whole(launch, "context_length"),
         chunked_prefill_size=_whole(launch, "chunked_prefill_size"),
+        cuda_graph_max_bs=_whole(launch, "cuda_graph_max_bs") or _whole(launch, "cuda_graph_max_bs_decode"),
         radix_cache=launch.value("disable_radix_cache") is not True,
         overlap_schedule=launch.value("disable_overlap_schedule") is not True,
         disaggregation=_role(launch),
@@ -80,24 +81,29 @@ def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
     after_weights = [r for r in before if r.moment is Moment.WEIGHTS_END]
     opening = _first(readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
     pool_end = _first(readings, Moment.POOL_END, Model.TARGET)
-    weights = [
-        e.size
-        for e in (*ledger.entries, *ledger.earlier)
-        if e.pool is Pool.WEIGHTS and e.model is Model.TARGET and e.basis.value == "printed"
-    ]
-    usage = sum(weights) if weights else None
     return RankMemory(
         id=ledger.rank,
         opening=opening.available.gib if opening else None,
         after_weights=after_weights[-1].available.gib if after_weights else None,
-        usage=usage / (1 << 30) if usage is not None else None,
+        usage=_booked(ledger, Pool.WEIGHTS, Model.TARGET, printed=True),
         pool_end=pool_end.available.gib if pool_end else None,
         after_pool=_came_back(readings, pool_end),
         end=_end(launch, ledger),
+        graphs=_booked(ledger, Pool.CUDA_GRAPHS, Model.TARGET),
         capacity=ledger.capacity.gib if ledger.capacity is not None else None,
         tokens=ledger.kv_tokens,
         pool=ledger.kv_size.gib if ledger.kv_size is not None else None,
     )
+
+
+def _booked(ledger: Ledger, pool: Pool, model: Model, printed: bool = False) -> float | None:
+    """GiB a rank gave to one pool of one model; None without an entry."""
+    sizes = [
+        entry.size.gib
+        for entry in (*ledger.earlier, *ledger.entries)
+        if entry.pool is pool and entry.model is model and (not printed or entry.basis is Basis.PRINTED)
+    ]
+    return sum(sizes) if sizes else None
 
 
 def _pool_begins(ledger: Ledger) -> int | None:
@@ -172,16 +178,12 @@ def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
     loaded = [r for r in ledger.readings if r.model is Model.DRAFT and r.moment is Moment.WEIGHTS_END] if ledger else []
     if not algorithm and not pools and not loaded:
         return None
-    weights = [
-        entry.size for entry in (ledger.entries if ledger else []) if entry.pool is Pool.WEIGHTS
-        and entry.model is Model.DRAFT
-    ]  # fmt: skip
     pool_at = _pool_begins(ledger) if ledger else None
     before = None if not loaded or pool_at is None else loaded[0].line.number < pool_at
     tokens = [pool.tokens for pool in pools if pool.tokens]
     return DraftModel(
         algorithm=algorithm,
-        weights=sum(weights) / (1 << 30) if weights else None,
+        weights=_booked(ledger, Pool.WEIGHTS, Model.DRAFT) if ledger else None,
         tokens=max(tokens) if tokens else None,
         pool=sum(pool.size.gib for pool in pools if pool.size is not None) if pools else None,
         figures=max(1, sum(pool.printed for pool in pools)),
@@ -189,6 +191,7 @@ def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
         top_k=_whole(launch, "speculative_eagle_topk"),
         draft_tokens=_whole(launch, "speculative_num_draft_tokens"),
         before_pool=before,
+        graphs=_booked(ledger, Pool.CUDA_GRAPHS, Model.DRAFT) if ledger else None,
     )
 
 

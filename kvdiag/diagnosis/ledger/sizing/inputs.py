@@ -41,6 +41,7 @@ class RankMemory:
     pool_end       after the target's pools ("Memory pool end")
     after_pool     the highest later reading before graphs: shows memory that came back after sizing
     end            last start-up reading
+    graphs         what the captures of the target took, summed
     tokens         tokens of its own full pool; `pool` GiB of all its target KV pools
     """
 
@@ -51,6 +52,7 @@ class RankMemory:
     pool_end: float | None = None
     after_pool: float | None = None
     end: float | None = None
+    graphs: float | None = None
     capacity: float | None = None
     tokens: int | None = None
     pool: float | None = None
@@ -94,6 +96,7 @@ class DraftModel:
     top_k: int | None = None
     draft_tokens: int | None = None
     before_pool: bool | None = None
+    graphs: float | None = None
     layers: int = 1
 
 
@@ -130,6 +133,7 @@ class SizingInputs:
     max_running_requests: int | None = None
     context_length: int | None = None
     chunked_prefill_size: int | None = None
+    cuda_graph_max_bs: int | None = None
     radix_cache: bool = True
     overlap_schedule: bool = True
     disaggregation: str | None = None

@@ -119,6 +119,7 @@ def _from_keys(launch: Mapping[str, Any], cache: Mapping[str, Any]) -> SizingInp
         max_running_requests=whole("max_running_requests"),
         context_length=limits.get("context_len") or whole("context_length"),
         chunked_prefill_size=whole("chunked_prefill_size"),
+        cuda_graph_max_bs=whole("cuda_graph_max_bs") or whole("cuda_graph_max_bs_decode"),
         radix_cache=argument("disable_radix_cache") is not True,
         swa_ratio=number("swa_full_tokens_ratio"),
         mamba_ratio=number("mamba_full_memory_ratio"),
@@ -144,19 +145,15 @@ def _rank(rank: Mapping[str, Any], launch: Mapping[str, Any]) -> RankMemory:
             break
         if reading.get("moment") == "weights_end":
             loads.append(reading.get("available_gib"))
-    weights = [
-        entry.get("gib")
-        for entry in rank.get("entries") or ()
-        if entry.get("pool") == "weights" and entry.get("model") == "target" and entry.get("gib") is not None
-    ]
     done = launch.get("outcome") == "ready" or _mapping(launch.get("limits")).get("max_total_num_tokens")
     return RankMemory(
         id=str(rank.get("id") or ""),
         opening=first("weights_begin"),
         after_weights=loads[-1] if loads else None,
-        usage=sum(weights) if weights else None,
+        usage=_booked(rank, "weights", "target"),
         pool_end=first("pool_end"),
         end=rank.get("free_gib") if done else None,
+        graphs=_booked(rank, "cuda_graphs", "target"),
         capacity=rank.get("capacity_gib"),
         tokens=rank.get("kv_tokens"),
         pool=rank.get("kv_gib"),
@@ -171,14 +168,9 @@ def _draft(rank: Mapping[str, Any] | None, algorithm: Any, whole: Any) -> DraftM
     order = [(r.get("moment"), r.get("model")) for r in readings]
     load, pool = ("weights_end", "draft"), ("pool_end", "target")
     before = order.index(load) < order.index(pool) if load in order and pool in order else None
-    weights = [
-        entry.get("gib") or 0.0
-        for entry in (rank or {}).get("entries") or ()
-        if entry.get("pool") == "weights" and entry.get("model") == "draft"
-    ]
     return DraftModel(
         algorithm=algorithm if isinstance(algorithm, str) else None,
-        weights=sum(weights) if weights else None,
+        weights=_booked(rank or {}, "weights", "draft"),
         tokens=kept.get("kv_tokens"),
         pool=kept.get("kv_gib"),
         figures=2,
@@ -186,7 +178,18 @@ def _draft(rank: Mapping[str, Any] | None, algorithm: Any, whole: Any) -> DraftM
         top_k=whole("speculative_eagle_topk"),
         draft_tokens=whole("speculative_num_draft_tokens"),
         before_pool=before,
+        graphs=_booked(rank or {}, "cuda_graphs", "draft"),
     )
+
+
+def _booked(rank: Mapping[str, Any], pool: str, model: str) -> float | None:
+    """GiB a rank gave to one pool of one model; None without an entry."""
+    sizes = [
+        entry["gib"]
+        for entry in rank.get("entries") or ()
+        if entry.get("pool") == pool and entry.get("model") == model and entry.get("gib") is not None
+    ]
+    return sum(sizes) if sizes else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -1,0 +1,96 @@
+"""Scenario: the answer to a what-if, each figure with its interval, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure before and after a change, with the bounds of the later value; None where the log does not tell."""
+
+    before: float | None
+    after: float | None
+    low: float | None = None
+    high: float | None = None
+
+    def to_document(self, digits: int) -> dict[str, float | None]:
+        """Rounded; whole numbers where digits is 0."""
+
+        def shown(value: float | None) -> float | None:
+            if value is None:
+                return None
+            return int(value) if digits == 0 else round(value, digits)
+
+        return {
+            "before": shown(self.before),
+            "after": shown(self.after),
+            "low": shown(self.after if self.low is None else self.low),
+            "high": shown(self.after if self.high is None else self.high),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FlagChange:
+    """One flag of the launch command with another value; `after` None where it is taken out."""
+
+    flag: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What a changed launch would have. Tokens are of one rank, requests of the whole server.
+
+    refused    why there is no answer, in one sentence; else None. Figures that are still sure may stand beside it
+    validity   the limits of the model, in words
+    cautions   what speaks against the change
+    equations  each step with its numbers
+    command    the new launch command; None where the log does not show which flags were given
+    """
+
+    refused: str | None = None
+    fraction: Figure | None = None
+    tokens: Figure | None = None
+    kv_gib: Figure | None = None
+    free_gib: Figure | None = None
+    requests: Figure | None = None
+    request_tokens: int | None = None
+    total_tokens: Figure | None = None
+    host_gb: Figure | None = None
+    wanted_free_gib: float | None = None
+    starts_from: float | None = None
+    keeps_wanted: float | None = None
+    equations: tuple[str, ...] = ()
+    validity: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    flags: tuple[FlagChange, ...] = field(default=())
+    command: str | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON values. Host memory in 10^9 bytes a rank, other sizes in GiB."""
+
+        def figure(value: Figure | None, digits: int) -> dict[str, float | None] | None:
+            return None if value is None else value.to_document(digits)
+
+        return {
+            "refused": self.refused,
+            "fraction": figure(self.fraction, 4),
+            "tokens": figure(self.tokens, 0),
+            "total_tokens": figure(self.total_tokens, 0),
+            "kv_gib": figure(self.kv_gib, 4),
+            "free_gib": figure(self.free_gib, 4),
+            "requests": figure(self.requests, 0),
+            "request_tokens": self.request_tokens,
+            "host_gb": figure(self.host_gb, 4),
+            "wanted_free_gib": self.wanted_free_gib,
+            "starts_from": self.starts_from,
+            "keeps_wanted": self.keeps_wanted,
+            "equations": list(self.equations),
+            "validity": list(self.validity),
+            "cautions": list(self.cautions),
+            "flags": [{"flag": x.flag, "from": x.before, "to": x.after} for x in self.flags],
+            "command": self.command,
+        }
