@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
 
 from ingest import views
 
@@ -31,9 +32,11 @@ class MethodDoors:
         return self.get_response(request)
 
 
-urlpatterns = [
-    path("r/<str:public_id>/", views.delete_by_token),
-    path("r/<str:public_id>", views.delete_by_token),
-    path("", views.put),
-    path("<path:name>", views.put),
-]
+@csrf_exempt
+def by_method(request: HttpRequest, name: str = "") -> HttpResponse:
+    if request.method == "DELETE":
+        return views.delete_by_token(request, name.removeprefix("r/").rstrip("/"))
+    return views.put(request, name)
+
+
+urlpatterns = [path("", by_method), path("<path:name>", by_method)]

@@ -38,7 +38,7 @@ def take(kind: str, who: str, per_minute: int) -> float:
 
     A Redis that does not answer limits nobody.
     """
-    every, capacity, name = 60 / per_minute, per_minute * BURST, f"kvdiag:rate:{kind}:{who}"
+    every, capacity, name = 60 / per_minute, per_minute * BURST, f"kvdiag:rate:{kind}:{who.replace(' ', '-')}"
     if settings.KVDIAG_REDIS_URL is None:
         return _take_locally(name, every, capacity)
     try:

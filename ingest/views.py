@@ -86,13 +86,10 @@ def upload_page(request: HttpRequest, problem: Refused | None = None) -> HttpRes
         "problem": problem,
         "text": text,
     }
-    return render(
-        request,
-        "ingest/upload.html",
-        context,
-        status=problem.status if problem else 200,
-        headers=problem.headers if problem else {},
-    )
+    answer = render(request, "ingest/upload.html", context, status=problem.status if problem else 200)
+    for name, value in problem.headers.items() if problem else ():
+        answer.headers[name] = value
+    return answer
 
 
 @require_POST
