@@ -26,6 +26,7 @@ from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import Basis, Entry, KVPool, Ledger, Model, Moment, Pool, Reading
+from kvdiag.diagnosis.ledger.request_table import request_tables
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.units import GIB, MIB, Bytes
 
@@ -238,21 +239,16 @@ class _RankBook:
         return Pool.UNEXPLAINED, ""
 
     def _request_table(self, rest: Bytes, reading: Reading, lines: tuple[LogLine, ...]) -> Bytes:
-        """Book the request table, rows × (context + 4) × 4 bytes, as far as the drop holds it; the rest is returned.
-
-        Source: SGLang, mem_cache/memory_pool.py: ReqToTokenPool; memory-pool rows are the request limit.
-        """
-        size = request_table(self.launch, self.ledger.rank)
-        if size is None or reading.model is Model.DRAFT or rest <= PRINT:
+        """Book the request table as far as the drop holds it; what it leaves is returned."""
+        if reading.model is Model.DRAFT or rest <= PRINT:
             return rest
-        share = min(size, rest + 2 * PRINT) if size <= rest + 4 * PRINT else Bytes(0)
-        if not share:
+        fitting = [t for t in request_tables(self.launch, self.ledger.rank) if 0 < t.size <= rest + 4 * PRINT]
+        if not fitting:
             return rest
-        share = Bytes(min(share, rest))
-        summary = self.launch.last(ServerLimits)
-        cited = (*lines, summary.line) if summary is not None else lines
+        table = max(fitting, key=lambda t: t.size)
+        share = Bytes(min(table.size, rest))
         self.ledger.entries.append(
-            Entry(Pool.REQUEST_TABLE, Model.TARGET, share, Basis.DERIVED, cited, "requests × (context + 4) × 4 bytes")
+            Entry(Pool.REQUEST_TABLE, Model.TARGET, share, table.basis, (*lines, *table.lines), table.equation)
         )
         return Bytes(rest - share)
 
@@ -308,11 +304,3 @@ class _RankBook:
         known = known_capacity(name.name) if name is not None and name.name else None
         if known is not None and (ledger.opening is None or known >= ledger.opening.available):
             ledger.capacity, ledger.capacity_basis = known, Basis.ASSUMED
-
-
-def request_table(launch: Launch, rank: str) -> Bytes | None:
-    """Bytes of the table that maps requests to token slots: rows × (context + 4) × 4; None without its inputs."""
-    limits = launch.last(ServerLimits, rank=rank) or launch.last(ServerLimits)
-    if limits is None or limits.max_running_requests is None or limits.context_len is None:
-        return None
-    return Bytes(limits.max_running_requests * (limits.context_len + 4) * 4)
