@@ -1,0 +1,233 @@
+"""The memory budget of a launch: what each rank's card holds, and which ranks are alike.
+
+The figures are the document's; only their sum per shown pool is made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.document import Launch, LineRef, dig, line_refs, listed
+from reports.pools import POOLS, WITHIN_BUDGET, entry_name, pool_of
+
+# Ranks whose pools differ by less than this are drawn as one bar. Log lines are rounded to 0.01 GiB, and drivers
+# leave a few MiB of difference between cards that hold the same.
+ALIKE_GIB = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One entry of the ledger within a pool: "weights" of the draft model."""
+
+    name: str
+    gib: float
+    basis: str | None
+    lines: tuple[LineRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one shown pool takes of one card.
+
+    gib    may be negative: the step gave back more than it took
+    basis  printed | derived | assumed; the weakest of its parts
+    """
+
+    pool: str
+    name: str
+    gib: float
+    basis: str | None
+    lines: tuple[LineRef, ...]
+    parts: tuple[Part, ...] = ()
+
+    def percent_of(self, opening: float) -> float:
+        """The share of the opening reading, in per cent."""
+        return self.gib / opening * 100 if opening else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One rank's memory, or that of several ranks that hold the same."""
+
+    ranks: tuple[str, ...]
+    opening: float
+    capacity: float | None
+    shares: tuple[Share, ...]
+    free: float | None
+    opening_lines: tuple[LineRef, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def name(self) -> str:
+        """How the bar is called: "TP3", "TP0 to TP7 (8)", or "GPU" for a single unprefixed one."""
+        return spell_ranks(self.ranks)
+
+    def of(self, pool: str) -> float | None:
+        """GiB in a shown pool, None when the ledger has no entry there."""
+        return next((share.gib for share in self.shares if share.pool == pool), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A launch's cards, alike ones folded, the largest group first and the odd ones after it.
+
+    every     the cards one by one, in the log's order
+    boundary  where the static fraction ends, in GiB from the start of the card; None when it is not known
+    """
+
+    cards: tuple[Card, ...]
+    every: tuple[Card, ...]
+    boundary: float | None = None
+    fraction: float | None = None
+    reserve: float | None = None
+    boundary_lines: tuple[LineRef, ...] = ()
+    bytes_per_token: int | None = None
+    over: float | None = None
+    spread: float = 0.0
+    pools: tuple[str, ...] = field(default=())
+
+    @property
+    def ranks(self) -> int:
+        return len(self.every)
+
+    @property
+    def main(self) -> Card | None:
+        return self.cards[0] if self.cards else None
+
+
+_WEAKNESS = {"printed": 0, "derived": 1, "assumed": 2}
+
+
+def card_of(rank: dict[str, Any], *, ended: str) -> Card | None:
+    """One rank's card; None when the log gives it no reading and no entry."""
+    opening, free = rank.get("opening_gib"), rank.get("free_gib")
+    entries = [entry for entry in listed(rank, "entries") if isinstance(entry.get("gib"), (int, float))]
+    if opening is None:
+        if not entries:
+            return None
+        opening = sum(entry["gib"] for entry in entries) + (free or 0.0)
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        grouped.setdefault(pool_of(entry), []).append(entry)
+    shares = []
+    for pool, name in POOLS.items():
+        if pool not in grouped:
+            continue
+        members = grouped[pool]
+        gib = sum(entry["gib"] for entry in members)
+        if pool == "unexplained" and abs(gib) < 0.005:
+            continue
+        parts = tuple(
+            Part(entry_name(entry), entry["gib"], entry.get("basis"), tuple(line_refs(entry.get("lines"))))
+            for entry in members
+        )
+        basis = max((part.basis or "assumed" for part in parts), key=lambda word: _WEAKNESS.get(word, 2))
+        lines = tuple(dict.fromkeys(line for part in parts for line in part.lines))
+        only = parts[0].name if len(parts) == 1 and pool in ("state", "work") else name
+        shares.append(Share(pool, only, gib, basis, lines, parts if len(parts) > 1 else ()))
+    readings = listed(rank, "readings")
+    if free is not None:
+        last = tuple(
+            line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == free][-1:])
+        )
+        shares.append(Share("free", ended, free, "printed", last))
+    first = tuple(
+        line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == opening][:1])
+    )
+    return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, first)
+
+
+def budget_of(launch: Launch) -> Budget:
+    """The budget of a launch, empty when no rank has a figure."""
+    ended = "Free when ready" if launch.get("outcome") == "ready" else "Free at the last reading"
+    if launch.get("outcome") == "failed":
+        ended = "Free at the failure"
+    cards = [card for card in (card_of(rank, ended=ended) for rank in listed(launch, "ranks")) if card]
+    frees = [card.free for card in cards if card.free is not None]
+    redone = dig(launch, "kv_cache", "budget") or {}
+    fraction, reserve = redone.get("mem_fraction_static"), redone.get("reserve_gib")
+    opening = redone.get("opening_gib")
+    boundary = opening - reserve if opening is not None and reserve is not None else None
+    folded = fold(cards)
+    over = None
+    if boundary is not None and folded:
+        weights = folded[0].of("weights")
+        over = weights - boundary if weights is not None and weights > boundary + 0.005 else None
+    lines = tuple(line_refs(redone.get("lines"))) or (folded[0].opening_lines if folded else ())
+    return Budget(
+        cards=tuple(folded),
+        every=tuple(cards),
+        boundary=boundary,
+        fraction=fraction,
+        reserve=reserve,
+        boundary_lines=lines,
+        bytes_per_token=dig(launch, "kv_cache", "bytes_per_token"),
+        over=over,
+        spread=max(frees) - min(frees) if frees else 0.0,
+        pools=tuple(pool for pool in POOLS if any(card.of(pool) is not None for card in folded)),
+    )
+
+
+def fold(cards: list[Card]) -> list[Card]:
+    """Alike cards as one with all their ranks: the largest group first, then the odd ones, least free memory first."""
+    groups: list[list[Card]] = []
+    by_shape: dict[tuple[Any, ...], list[list[Card]]] = {}
+    for card in cards:
+        # The coarse shape keeps this linear for hundreds of ranks; the close look decides.
+        shape = (tuple(share.pool for share in card.shares), round(card.opening))
+        near = [
+            group
+            for delta in (0, -1, 1)
+            for group in by_shape.get((shape[0], shape[1] + delta), ())
+            if _alike(group[0], card)
+        ]
+        if near:
+            near[0].append(card)
+        else:
+            groups.append([card])
+            by_shape.setdefault(shape, []).append(groups[-1])
+    merged = [
+        Card(
+            tuple(rank for card in group for rank in card.ranks),
+            group[0].opening,
+            group[0].capacity,
+            group[0].shares,
+            group[0].free,
+            group[0].opening_lines,
+        )
+        for group in groups
+    ]
+    merged.sort(key=lambda card: -card.count)
+    rest = sorted(merged[1:], key=lambda card: card.free if card.free is not None else 0.0)
+    return merged[:1] + rest
+
+
+def _alike(one: Card, other: Card) -> bool:
+    if abs(one.opening - other.opening) > ALIKE_GIB:
+        return False
+    return all(abs(a.gib - b.gib) <= ALIKE_GIB for a, b in zip(one.shares, other.shares, strict=True))
+
+
+def split_at_boundary(card: Card) -> tuple[tuple[Share, ...], tuple[Share, ...]]:
+    """The shares that the static fraction pays, and those that the reserve pays."""
+    inside = tuple(share for share in card.shares if share.pool in WITHIN_BUDGET)
+    return inside, tuple(share for share in card.shares if share.pool not in WITHIN_BUDGET)
+
+
+def spell_ranks(ranks: tuple[str, ...] | list[str]) -> str:
+    """Ranks in words: "TP0", "TP0 to TP7", "TP0, TP3", "TP0 and 14 others"; "GPU" for the one without a prefix."""
+    names = [rank or "GPU" for rank in ranks]
+    if len(names) <= 2:
+        return ", ".join(names) or "GPU"
+    stems = {name.rstrip("0123456789") for name in names}
+    numbers = sorted(int(name[len(name.rstrip("0123456789")) :] or 0) for name in names)
+    if len(stems) == 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        stem = stems.pop()
+        return f"{stem}{numbers[0]} to {stem}{numbers[-1]}"
+    if len(names) <= 4:
+        return ", ".join(names)
+    return f"{names[0]} and {len(names) - 1} others"

@@ -1,0 +1,153 @@
+"""Finding lines of a stored log: plain text or a pattern, in time linear in the log, whatever the pattern.
+
+A pattern comes from a stranger, so it is run by hyperscan, which has no backtracking; plain text is folded to one
+alternative of bytes. The log is read in blocks; nothing is kept but line numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 4 << 20
+MOST_LINES = 20_000
+MOST_EVENTS = 1_000_000
+MOST_LETTERS = 200
+
+LEVELS = {
+    "error": rb"(?i)\b(?:error|exception|traceback|critical|fatal|out of memory|killed)\b",
+    "warning": rb"(?i)\b(?:error|exception|traceback|critical|fatal|out of memory|killed|warn(?:ing)?)\b",
+}
+
+
+class BadPattern(ValueError):
+    """A pattern that cannot be searched for; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Numbers of the lines that match, in order. `cut` when there were more than are told."""
+
+    lines: tuple[int, ...]
+    cut: bool = False
+
+
+# Offsets in a block at which something matches, in rising order.
+Scan = Callable[[bytes], Iterator[int]]
+
+
+def search(
+    path: Path, *, text: str = "", rank: str = "", level: str = "", first: int = 1, last: int | None = None
+) -> Found:
+    """The lines from `first` to `last` that meet every criterion given. Raises BadPattern.
+
+    text   plain text in any case, or /pattern/
+    rank   a rank as the log's prefix spells it: "TP0", "DP1 TP3"
+    level  "error" or "warning" (which includes errors)
+    """
+    scans = [_text_scan(text)] if text else []
+    if rank:
+        scans.append(_scan(re.compile(rb"^[^\n]{0,160}?(?<![\w])" + re.escape(rank.encode()) + rb"\]", re.MULTILINE)))
+    if level in LEVELS:
+        scans.append(_scan(re.compile(LEVELS[level])))
+    if not scans:
+        return Found(())
+    found: list[int] = []
+    with path.open("rb") as file:
+        for start, block in _blocks(file):
+            if last is not None and start > last:
+                break
+            lines = None
+            for scan in scans:
+                here = set(_lines_of(block, start, scan(block)))
+                lines = here if lines is None else lines & here
+                if not lines:
+                    break
+            for line in sorted(lines or ()):
+                if line < first or (last is not None and line > last):
+                    continue
+                if len(found) >= MOST_LINES:
+                    return Found(tuple(found), cut=True)
+                found.append(line)
+    return Found(tuple(found))
+
+
+def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole lines with the number of their first line. A line longer than a block is cut into several."""
+    number, rest = 1, b""
+    while True:
+        data = file.read(BLOCK)
+        if not data:
+            if rest:
+                yield number, rest
+            return
+        end = data.rfind(b"\n") + 1
+        if not end:
+            block, rest = rest + data, b""
+        else:
+            block, rest = rest + data[:end], data[end:]
+        yield number, block
+        number += block.count(b"\n")
+
+
+def _lines_of(block: bytes, start: int, offsets: Iterator[int]) -> Iterator[int]:
+    line, at, told = start, 0, 0
+    for offset in offsets:
+        line += block.count(b"\n", at, offset)
+        at = offset
+        if line != told:
+            told = line
+            yield line
+
+
+def _scan(pattern: re.Pattern[bytes]) -> Scan:
+    return lambda block: (match.start() for match in pattern.finditer(block))
+
+
+def _text_scan(text: str) -> Scan:
+    if len(text) > MOST_LETTERS:
+        raise BadPattern(f"Search for at most {MOST_LETTERS} letters.")
+    if len(text) > 2 and text.startswith("/") and text.endswith("/"):
+        return _pattern_scan(text[1:-1])
+    return _scan(re.compile(re.escape(text.encode()), re.IGNORECASE))
+
+
+def _pattern_scan(pattern: str) -> Scan:
+    try:
+        import hyperscan
+    except ImportError:
+        raise BadPattern("This site searches for plain text only; leave out the slashes.") from None
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
+    try:
+        database.compile(expressions=[pattern.encode()], flags=[flags])
+    except hyperscan.error as problem:
+        raise BadPattern(f"This pattern cannot be searched for: {str(problem)[:160]}") from None
+
+    def scan(block: bytes) -> Iterator[int]:
+        ends: list[int] = []
+        line_end = -1
+
+        def matched(_id: int, _start: int, end: int, _flags: int, _context: object) -> bool | None:
+            nonlocal line_end
+            # Of a line one match is enough.
+            if end - 1 > line_end:
+                ends.append(max(0, end - 1))
+                line_end = block.find(b"\n", end - 1)
+                if line_end < 0:
+                    line_end = len(block)
+            counted[0] += 1
+            return counted[0] > MOST_EVENTS or None
+
+        counted = [0]
+        try:
+            database.scan(block, match_event_handler=matched)
+        except hyperscan.error:
+            if counted[0] <= MOST_EVENTS:
+                raise
+        return iter(ends)
+
+    return scan

@@ -1,0 +1,241 @@
+"""The fraction ruler: which way to turn --mem-fraction-static, drawn from the engine's numbers.
+
+Inline SVG with coordinates in per cent, so that it needs neither a script nor a style attribute. What is not known is
+left out: without an upper bound there is no zone on the right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reports import words
+from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
+
+FLAG = "--mem-fraction-static"
+
+# The wedge stands on y = 74 and is 44 high at a fraction of 1.
+_FOOT, _HEIGHT = 74.0, 44.0
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A stretch of the ruler: bad, ok or thin."""
+
+    kind: str
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A fraction that was tried (solid) or is offered (hollow)."""
+
+    kind: str
+    x: float
+    y: float
+    text: str
+    extra: str = ""
+    bad: bool = False
+    words_left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """All that the template draws."""
+
+    zones: tuple[Zone, ...]
+    ticks: tuple[tuple[float, str, str], ...]
+    marks: tuple[Mark, ...]
+    wedge: tuple[float, float] | None
+    arrow: tuple[float, float] | None
+    low_words: str
+    high_words: str
+    thin_words: str
+    thin_x: float
+    caption: str
+    spoken: str
+    lines: tuple[LineRef, ...]
+
+
+def advised_fraction(launch: Launch) -> tuple[float, str] | None:
+    """The fraction the first finding advises, and raise or lower; None when no finding turns this knob."""
+    for finding in listed(launch, "findings"):
+        for remedy in listed(finding, "remedies"):
+            if remedy.get("flag") == FLAG and remedy.get("direction") in ("raise", "lower", "set"):
+                try:
+                    to = float(remedy["to"])
+                except (KeyError, TypeError, ValueError):
+                    continue
+                direction = remedy["direction"]
+                if direction == "set":
+                    known = dig(launch, "kv_cache", "fractions", "observed")
+                    direction = "raise" if known is None or to > known else "lower"
+                return to, direction
+    return None
+
+
+def ruler_of(document: Document, launch: Launch) -> Ruler | None:
+    """The ruler of a launch, None when the log does not say where its fraction lies."""
+    known = dig(launch, "kv_cache", "fractions") or {}
+    redone = dig(launch, "kv_cache", "budget") or {}
+    observed = _number(known.get("observed"), redone.get("mem_fraction_static"))
+    least = _number(known.get("smallest_that_starts"), known.get("starts_from"), redone.get("smallest_fraction"))
+    keeps = _number(known.get("keeps_wanted_free"), known.get("keeps_wanted"))
+    most = _number(known.get("largest_that_fits"))
+    if observed is None or (least is None and keeps is None):
+        return None
+    advised = advised_fraction(launch)
+    to = advised[0] if advised else None
+    others = _other_tries(document, launch, observed)
+    seen = [value for value in (observed, least, keeps, most, to, *others) if value is not None]
+    low = min(0.7, int((min(seen) - 0.02) * 20) / 20)
+    low = max(0.0, low)
+
+    def at(value: float) -> float:
+        return round(max(0.0, min(100.0, (value - low) / (1 - low) * 100)), 2)
+
+    def height(value: float) -> float:
+        if least is None or value <= least or least >= 1:
+            return _FOOT
+        return round(_FOOT - _HEIGHT * min(1.0, (value - least) / (1 - least)), 1)
+
+    zones = []
+    good_from, good_to = (least if least is not None else low), 1.0
+    if least is not None and least > low:
+        zones.append(Zone("bad", 0.0, at(least)))
+    if most is not None and most < 1:
+        zones.append(Zone("bad", at(most), round(100 - at(most), 2)))
+        good_to = most
+    if keeps is not None and good_from <= keeps < good_to:
+        zones.append(Zone("thin", at(keeps), round(at(good_to) - at(keeps), 2)))
+        good_to = keeps
+    if good_to > good_from:
+        zones.append(Zone("ok", at(good_from), round(at(good_to) - at(good_from), 2)))
+
+    marks = _marks(launch, observed, to, keeps, others, at, height)
+    step = 0.05 if low >= 0.55 else 0.1
+    count = round((1 - low) / step)
+    ticks = []
+    for n in range(count + 1):
+        value = low + n * step
+        place = "start" if n == 0 else "end" if n == count else "middle"
+        ticks.append((at(value), f"{value:.2f}", place))
+    wanted = wanted_free(launch)
+    thin_words = f"less than {wanted} GiB free above {words.fraction(keeps)}" if keeps is not None and wanted else ""
+    lines = tuple(line_refs(redone.get("lines")))
+    return Ruler(
+        zones=tuple(zones),
+        ticks=tuple(ticks),
+        marks=tuple(marks),
+        wedge=(at(least), round(100 - at(least), 2)) if least is not None and least < 1 else None,
+        arrow=(at(observed), at(to)) if to is not None and abs(to - observed) > 0.004 else None,
+        low_words=f"cannot start below {words.fraction(least)}" if least is not None and least > low else "",
+        high_words=f"does not fit above {words.fraction(most)}" if most is not None and most < 1 else "",
+        thin_words=thin_words,
+        thin_x=(at(keeps) + (at(most) if most else 100)) / 2 if keeps is not None else 0.0,
+        caption=_caption(launch, least, others),
+        spoken=_spoken(observed, least, keeps, most, to, advised[1] if advised else None, wanted),
+        lines=lines,
+    )
+
+
+def wanted_free(launch: Launch) -> str:
+    """The free memory wanted at the end, in words: "5", "1.5"."""
+    value = _number(dig(launch, "kv_cache", "wanted_free_gib"), dig(launch, "kv_cache", "fractions", "wanted_free_gib"))
+    return f"{value:.1f}".removesuffix(".0") if value is not None else ""
+
+
+def _marks(
+    launch: Launch,
+    observed: float,
+    to: float | None,
+    keeps: float | None,
+    others: dict[float, str],
+    at: Any,
+    height: Any,
+) -> list[Mark]:
+    failed = launch.get("outcome") == "failed"
+    tokens = dig(launch, "kv_cache", "tokens")
+    second = to if to is not None and abs(to - observed) > 0.004 else None
+    text = f"{words.fraction(observed)} failed" if failed else f"now {words.fraction(observed)}"
+    if failed and dig(launch, "failure", "kind") == "sizing":
+        text = f"{words.fraction(observed)} refused"
+    now_left = observed > 0.85 if second is None else second > observed
+    marks = []
+    if second is not None:
+        now_left = second > observed
+        left = not now_left if abs(at(second) - at(observed)) > 12 or not now_left else False
+        left = left and at(second) > 75 and not any(value > second for value in others) or second < observed
+        marks.append(Mark("to", at(second), height(second), f"{words.fraction(second)} advised", words_left=left))
+    elif keeps is not None and abs(keeps - observed) > 0.004 and not failed:
+        left = keeps < observed
+        now_left = not left
+        free = wanted_free(launch)
+        marks.append(
+            Mark("to", at(keeps), height(keeps), words.fraction(keeps), f" keeps {free} GiB free", words_left=left)
+        )
+    extra = f"{words.tokens(tokens)} tokens, " if tokens and not failed else ""
+    marks.append(Mark("now", at(observed), height(observed), text, extra, bad=failed, words_left=now_left))
+    for value, outcome in others.items():
+        marks.append(
+            Mark(
+                "now",
+                at(value),
+                height(value),
+                f"{words.fraction(value)} {outcome}",
+                bad=outcome != "ran",
+                words_left=value < observed,
+            )
+        )
+    return marks
+
+
+def _other_tries(document: Document, launch: Launch, observed: float) -> dict[float, str]:
+    """Fractions that the upload's other launches tried, and how each ended; one word each."""
+    tries: dict[float, str] = {}
+    for other in launches(document):
+        value = _number(dig(other, "kv_cache", "budget", "mem_fraction_static"))
+        if other is launch or value is None or abs(value - observed) < 0.006 or len(tries) >= 2:
+            continue
+        ended = {"gpu_oom": "OOM", "sizing": "refused"}.get(str(dig(other, "failure", "kind")), "failed")
+        tries[value] = ended if other.get("outcome") == "failed" else "ran"
+    return tries
+
+
+def _caption(launch: Launch, least: float | None, others: dict[float, str]) -> str:
+    if others:
+        return "the other launches of this log are marked too"
+    if least is None:
+        return "where this start lies"
+    observed = dig(launch, "kv_cache", "budget", "mem_fraction_static")
+    tokens = dig(launch, "kv_cache", "tokens")
+    if tokens and observed is not None:
+        held = f"{words.tokens(tokens)} at {words.fraction(observed)}"
+        return f"the wedge is the KV cache, none below {words.fraction(least)}, {held}"
+    return f"the wedge is the KV cache, none below {words.fraction(least)}"
+
+
+def _spoken(
+    observed: float,
+    least: float | None,
+    keeps: float | None,
+    most: float | None,
+    to: float | None,
+    turn: str | None,
+    wanted: str,
+) -> str:
+    said = [f"mem-fraction-static is {words.fraction(observed)}"]
+    if least is not None:
+        said.append(f"below {words.fraction(least)} the server cannot start")
+    if keeps is not None and wanted:
+        said.append(f"up to {words.fraction(keeps)} at least {wanted} GiB stays free")
+    if most is not None:
+        said.append(f"above {words.fraction(most)} it does not fit")
+    if to is not None:
+        said.append(f"advised {words.fraction(to)}: {turn}")
+    return "; ".join(said) + "."
+
+
+def _number(*values: Any) -> float | None:
+    return next((float(value) for value in values if isinstance(value, (int, float))), None)

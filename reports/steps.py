@@ -1,0 +1,190 @@
+"""The start of a launch as steps: what each took from the card, and how long it lasted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reports import words
+from reports.document import Launch, LineRef, line_refs, listed
+from reports.pools import entry_name, pool_of
+
+# The order of SGLang's start, where entries carry no line to sort by.
+_ORDER = (
+    "distributed",
+    "weights",
+    "lora",
+    "kv_cache",
+    "indexer_cache",
+    "swa_kv_cache",
+    "mamba_state",
+    "request_table",
+    "buffers",
+    "workspace",
+    "cuda_graphs",
+    "other",
+)
+
+PHASE_NAMES = {
+    "arguments": "Arguments",
+    "distributed": "Connecting ranks",
+    "weights": "Weights",
+    "kv_cache": "KV cache",
+    "cuda_graph": "CUDA graphs",
+    "draft_weights": "Draft weights",
+    "draft_kv_cache": "Draft KV cache",
+    "draft_cuda_graph": "Draft CUDA graphs",
+    "warmup": "Warm-up",
+    "serving": "Serving",
+}
+
+# Which phase pays for an entry's seconds.
+_PHASE_OF = {"distributed": "distributed", "weights": "weights", "kv_cache": "kv_cache", "cuda_graphs": "cuda_graph"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One row of the waterfall.
+
+    gib      taken by the step; negative when it gave memory back
+    free     free memory after it
+    total    True for a reading (the first and the last row) in place of a change
+    seconds  how long it took, None where the log does not say
+    """
+
+    name: str
+    pool: str
+    gib: float
+    free: float | None
+    total: bool = False
+    seconds: float | None = None
+    basis: str | None = None
+    lines: tuple[LineRef, ...] = ()
+
+    @property
+    def taken(self) -> float:
+        """The change of free memory, as the table shows it."""
+        return -self.gib
+
+    @property
+    def time(self) -> str:
+        return words.duration(self.seconds) if self.seconds is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of the start on the time axis, in per cent of the whole."""
+
+    name: str
+    seconds: float
+    left: float
+    width: float
+    lines: tuple[LineRef, ...] = ()
+
+    @property
+    def time(self) -> str:
+        return words.duration(self.seconds)
+
+
+def leading_rank(launch: Launch) -> dict[str, Any] | None:
+    """The rank whose start is told: the one with most entries, the first of those."""
+    ranks = [rank for rank in listed(launch, "ranks") if rank.get("opening_gib") is not None]
+    return max(ranks, key=lambda rank: len(listed(rank, "entries")), default=None)
+
+
+def _seconds_by_phase(launch: Launch, rank: str | None) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for phase in listed(launch, "phases"):
+        if not isinstance(phase.get("seconds"), (int, float)):
+            continue
+        mine = phase.get("rank") in (rank, None, "")
+        if mine or phase.get("phase") not in found:
+            found[str(phase.get("phase"))] = phase
+    return found
+
+
+def steps_of(launch: Launch) -> list[Step]:
+    """The steps of the leading rank: opening reading, entries in the order of their lines, closing reading."""
+    rank = leading_rank(launch)
+    if rank is None:
+        return []
+    phases = _seconds_by_phase(launch, rank.get("id"))
+    opening = float(rank["opening_gib"])
+    readings = listed(rank, "readings")
+
+    def line_of(available: Any) -> tuple[LineRef, ...]:
+        at = [reading.get("line") for reading in readings if reading.get("available_gib") == available]
+        return tuple(line_refs(at[:1]))
+
+    steps = [Step("First reading", "free", 0.0, opening, total=True, lines=line_of(opening), basis="printed")]
+    free = opening
+    used: set[str] = set()
+    for entry in sorted(listed(rank, "entries"), key=_position):
+        gib = entry.get("gib")
+        if not isinstance(gib, (int, float)) or abs(gib) < 0.005:
+            continue
+        free -= gib
+        key = _PHASE_OF.get(str(entry.get("pool")), "")
+        if entry.get("model") == "draft" and key:
+            key = f"draft_{key}"
+        phase = phases.get(key) if key not in used else None
+        used.add(key)
+        steps.append(
+            Step(
+                entry_name(entry),
+                pool_of(entry),
+                float(gib),
+                free,
+                seconds=phase["seconds"] if phase else None,
+                basis=entry.get("basis"),
+                lines=tuple(line_refs(entry.get("lines"))),
+            )
+        )
+    closing = rank.get("free_gib")
+    if closing is not None:
+        ready = launch.get("outcome") == "ready"
+        warm = phases.get("warmup") if ready else None
+        name = "Ready" if ready else "Last reading"
+        seconds = warm["seconds"] if warm else None
+        steps.append(
+            Step(name, "free", 0.0, float(closing), total=True, seconds=seconds, lines=line_of(closing), basis="printed")
+        )
+    return steps
+
+
+def _position(entry: dict[str, Any]) -> tuple[int, int, int]:
+    """Unexplained last, else by model and step of the start, which is how SGLang itself goes."""
+    pool = str(entry.get("pool"))
+    refs = line_refs(entry.get("lines"))
+    order = _ORDER.index(pool) if pool in _ORDER else len(_ORDER)
+    draft = entry.get("model") == "draft"
+    # A draft model is loaded before the target's graphs in some releases and after them in others: the line says.
+    line = refs[0].line if refs and entry.get("basis") == "printed" else 0
+    return (pool == "unexplained", line if draft or pool == "cuda_graphs" else -1, order)
+
+
+def timeline_of(launch: Launch) -> list[Phase]:
+    """The phases of the start, end to end on one axis. Empty when the log times none of them."""
+    rank = leading_rank(launch)
+    phases = [
+        phase
+        for phase in _seconds_by_phase(launch, rank.get("id") if rank else None).values()
+        if phase["seconds"] > 0 and phase.get("phase") != "serving"
+    ]
+    phases.sort(key=lambda phase: (line_refs(phase.get("first_line")) or [LineRef(0, 0)])[0])
+    whole = sum(phase["seconds"] for phase in phases)
+    if not whole:
+        return []
+    ready = launch.get("ready_after_s")
+    whole = max(whole, float(ready)) if isinstance(ready, (int, float)) else whole
+    placed, at = [], 0.0
+    for phase in phases:
+        refs = line_refs([phase.get("first_line"), phase.get("last_line")])
+        name = PHASE_NAMES.get(str(phase.get("phase")), str(phase.get("phase")).replace("_", " ").capitalize())
+        width = phase["seconds"] / whole * 100
+        placed.append(Phase(name, float(phase["seconds"]), round(at, 3), round(width, 3), tuple(refs)))
+        at += width
+    left = whole - sum(phase.seconds for phase in placed)
+    if left > 0.02 * whole:
+        placed.append(Phase("Between the timed steps", left, round(at, 3), round(left / whole * 100, 3)))
+    return placed

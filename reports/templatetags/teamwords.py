@@ -1,0 +1,67 @@
+"""How the team's pages spell people, times and changes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.utils import timezone
+
+from teams.audit import person_name
+
+register = template.Library()
+register.filter("person", person_name)
+
+NOISE = 0.0005  # a change of less than a twentieth of a per cent is rounding
+
+
+@register.filter
+def when(moment: datetime | None) -> str:
+    """A time for a table, UTC: "09:14" today, "yesterday, 09:14", "29 Nov, 09:14", "29 Nov 2025"."""
+    if moment is None:
+        return ""
+    moment = timezone.localtime(moment)
+    now = timezone.localtime()
+    days = (now.date() - moment.date()).days
+    if days == 0:
+        return f"{moment:%H:%M}"
+    if days == 1:
+        return f"yesterday, {moment:%H:%M}"
+    return f"{moment:%-d %b, %H:%M}" if moment.year == now.year else f"{moment:%-d %b %Y}"
+
+
+@register.filter
+def change(ratio: float | None) -> str:
+    """0.37 → "+37 %", −0.039 → "−3.9 %", 0 → "0.0 %"."""
+    if ratio is None:
+        return ""
+    percent = 100 * ratio
+    digits = 0 if abs(percent) >= 10 else 1
+    text = f"{abs(percent):,.{digits}f}\u00a0%"
+    if abs(ratio) < NOISE:
+        return "0.0\u00a0%"
+    return f"{'+' if ratio > 0 else '−'}{text}"
+
+
+@register.filter
+def tone(ratio: float | None) -> str:
+    """The class of a change: good from 1 % more on, bad from 1 % fewer on."""
+    if ratio is None or abs(ratio) < 0.01:
+        return ""
+    return "delta--good" if ratio > 0 else "delta--bad"
+
+
+@register.filter
+def words(text: str) -> list[str]:
+    """The words of a text, for a loop in a template."""
+    return text.split()
+
+
+OUTCOMES = {"ready": "Ready", "failed": "Failed", "incomplete": "Log ends early"}
+
+
+@register.filter
+def outcomes(text: str) -> list[tuple[str, Any]]:
+    """Outcomes with their names, for a list of choices."""
+    return [(value, OUTCOMES[value]) for value in text.split()]
