@@ -74,6 +74,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(KVDIAG_DATA / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "queue lost uploads again": {"task": "ingest.tasks.sweep", "schedule": 15.0},
     "delete what has expired": {"task": "ingest.tasks.purge", "schedule": 900.0},
+    "reopen muted findings": {"task": "reports.tasks.wake_muted_findings", "schedule": 3600.0},
 }
 
 # --- The site ---------------------------------------------------------------------------------------------------------
@@ -212,7 +213,9 @@ CSRF_COOKIE_SAMESITE = "Lax"
 if KVDIAG_TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
-SECURE_REFERRER_POLICY = "no-referrer"
+# Nothing is told to other sites. With "no-referrer" browsers send `Origin: null` with our own forms, and those fail the
+# forgery check; shared pages, which have no form, say "no-referrer" themselves.
+SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {

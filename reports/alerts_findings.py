@@ -23,7 +23,7 @@ def follow(deployment: Deployment, report: StoredReport, launch: dict[str, Any])
     A rule that could not run says nothing: its finding keeps its state. An acknowledged or muted finding stays so
     while the launches go on showing it, and counts as back when it had gone in between.
     """
-    now = timezone.now()
+    now, seen_at = timezone.now(), report.upload.created_at
     known = {each.rule: each for each in deployment.findings.select_for_update()}
     seen = _by_rule(listed(launch, "findings"))
     opened = []
@@ -31,7 +31,11 @@ def follow(deployment: Deployment, report: StoredReport, launch: dict[str, Any])
         tracked = known.get(rule)
         if tracked is None:
             tracked = TrackedFinding(
-                deployment=deployment, rule=rule, first_report=report, first_seen=now, first_release=report.release[:40]
+                deployment=deployment,
+                rule=rule,
+                first_report=report,
+                first_seen=seen_at,
+                first_release=report.release[:40],
             )
             opened.append(tracked)
         elif tracked.state == State.GONE:
@@ -41,7 +45,7 @@ def follow(deployment: Deployment, report: StoredReport, launch: dict[str, Any])
             tracked.state, tracked.muted_until = State.OPEN, None
         tracked.severity = str(finding.get("severity") or "info")[:20]
         tracked.summary = str(finding.get("summary") or rule)[:500]
-        tracked.last_report, tracked.last_seen, tracked.last_release = report, now, report.release[:40]
+        tracked.last_report, tracked.last_seen, tracked.last_release = report, seen_at, report.release[:40]
         tracked.save()
     silent = {each.get("rule") for each in listed(launch, "not_run")}
     for rule, tracked in known.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,10 @@ from reports.document import dig
 from teams.deployments import Fingerprint, fitting_deployment, named_deployment
 from teams.models import Deployment
 
+# What follows the name by which people know a card: "RTX PRO 6000 Blackwell Server Edition", "H100 80GB HBM3".
+_MARKETING = re.compile(
+    r"\s+(?:Blackwell|Ada Generation|Server Edition|Workstation Edition|Max-Q|\d+\s?GB|SXM|PCIe|HBM)\b"
+)
 SPARK_LENGTH = 24  # launches that the dashboard's line shows
 
 
@@ -28,7 +33,7 @@ def fingerprint_of(launch: dict[str, Any]) -> Fingerprint | None:
 def hardware_of(launch: dict[str, Any]) -> str:
     """ "8 × RTX PRO 6000", or "8 GPUs" where the log names none; "" when it does not even count them."""
     count = dig(launch, "gpu", "count") or len(dig(launch, "ranks") or []) or None
-    name = str(dig(launch, "gpu", "name") or "").removeprefix("NVIDIA ")
+    name = _MARKETING.split(str(dig(launch, "gpu", "name") or "").removeprefix("NVIDIA "))[0].strip()
     if not count:
         return name
     return f"{count} × {name}" if name else f"{count} GPU{'s' if count > 1 else ''}"

@@ -120,4 +120,7 @@ def refresh(deployment: Deployment) -> None:
         return
     newest = series.reports[0]
     launch = deployments_changes.launch_of(newest.document) or {}
-    describe(deployment, series, newest, launch, compare(deployment, series, newest, launch))
+    with transaction.atomic():
+        describe(deployment, series, newest, launch, compare(deployment, series, newest, launch))
+        alerts_findings.follow(deployment, newest, launch)
+        alerts_findings.count_open(deployment)

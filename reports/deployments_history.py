@@ -1,0 +1,213 @@
+"""A deployment's launches as small drawings by the server: figures over time, and budgets side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ingest.models import StoredReport
+from reports import words
+from reports.deployments_changes import launch_of
+from reports.document import listed
+from reports.models import Comparison
+from reports.pools import POOLS, pool_of
+
+LEFT, RIGHT = 2.0, 98.0  # per cent of the width that the times span
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A height with its word."""
+
+    y: float
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One launch: per cent across, pixels down, and what it says when asked."""
+
+    x: float
+    y: float
+    word: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One figure over time as a step line."""
+
+    title: str
+    kind: str
+    height: int
+    line: str
+    dots: tuple[Dot, ...]
+    ticks: tuple[Tick, ...]
+    baseline: Tick | None = None
+    failed: tuple[Dot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where release, driver, image or flags changed."""
+
+    x: float
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All panels on one time axis."""
+
+    panels: tuple[Panel, ...]
+    marks: tuple[Mark, ...]
+    days: tuple[Mark, ...]
+
+
+def history(
+    reports: Sequence[StoredReport], comparisons: dict[int, Comparison], baseline: StoredReport | None
+) -> History | None:
+    """The drawing of some launches, newest first; None for fewer than two, which make no line."""
+    launches = list(reversed(reports))
+    if len(launches) < 2:
+        return None
+    places = _places([each.upload.created_at for each in launches])
+    figures: list[tuple[str, str, int, Callable[[StoredReport], Any], Callable[[Any], str]]] = [
+        ("KV cache tokens", "kv", 160, lambda each: each.kv_tokens, words.tokens),
+        ("Free after start, GiB", "free", 64, lambda each: each.free_gib, words.gib),
+        ("Weights, GiB", "weights", 48, lambda each: each.weights_gib, words.gib),
+        ("From start to ready", "time", 48, lambda each: each.ready_after_s, words.duration),
+    ]
+    panels = []
+    for title, kind, height, of, say in figures:
+        pinned = of(baseline) if baseline is not None else None
+        panel = _panel(title, kind, height, launches, places, [of(each) for each in launches], say, pinned)
+        if panel is not None:
+            panels.append(panel)
+    marks = []
+    for place, report in zip(places, launches, strict=True):
+        told = comparisons[report.pk].marks if report.pk in comparisons else []
+        if told:
+            marks.append(Mark(place, ", ".join(str(each) for each in told)[:40]))
+    return History(tuple(panels), _apart(marks), _days(launches, places))
+
+
+def _places(moments: list[datetime]) -> list[float]:
+    first, last = moments[0], moments[-1]
+    span = (last - first).total_seconds() or 1.0
+    return [round(LEFT + (RIGHT - LEFT) * (each - first).total_seconds() / span, 2) for each in moments]
+
+
+def _panel(
+    title: str,
+    kind: str,
+    height: int,
+    launches: list[StoredReport],
+    places: list[float],
+    values: list[Any],
+    say: Callable[[Any], str],
+    pinned: Any,
+) -> Panel | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    top = max([*known, pinned or 0]) * 1.12 or 1.0
+    bottom = height - 4.0
+
+    def y(value: float) -> float:
+        return round(bottom - (bottom - 14) * value / top, 1)
+
+    dots, line = [], ""
+    for x, value, report in zip(places, values, launches, strict=True):
+        if value is None:
+            continue
+        word = f"{report.upload.created_at:%-d %b, %H:%M}: {say(value)}"
+        dots.append(Dot(x, y(value), word, f"/r/{report.upload.public_id}/"))
+        line += f"H{x} V{y(value)}" if line else f"M{x} {y(value)}"
+    failed = tuple(
+        Dot(x, bottom - 8, f"{report.upload.created_at:%-d %b, %H:%M}: failed", f"/r/{report.upload.public_id}/")
+        for x, report in zip(places, launches, strict=True)
+        if report.outcome == "failed" and kind == "kv"
+    )
+    ticks = (Tick(y(max(known)), say(max(known))), Tick(bottom, "0"))
+    base = Tick(y(pinned), f"pinned baseline {say(pinned)}") if pinned is not None else None
+    return Panel(title, kind, height, line, tuple(dots), ticks, base, failed)
+
+
+def _apart(marks: list[Mark], least: float = 12.0) -> tuple[Mark, ...]:
+    """Marks whose words would lie on each other keep their line and lose the word; the table has all of them."""
+    shown: list[Mark] = []
+    last = -least
+    for mark in marks:
+        if mark.x - last >= least and mark.x <= 85:
+            shown.append(mark)
+            last = mark.x
+        else:
+            shown.append(Mark(mark.x, ""))
+    return tuple(shown)
+
+
+def _days(launches: list[StoredReport], places: list[float]) -> tuple[Mark, ...]:
+    """The dates below: first, last, and those between that have room."""
+    days = [Mark(x, f"{each.upload.created_at:%-d %b}") for x, each in zip(places, launches, strict=True)]
+    shown = [days[0]]
+    for day in days[1:-1]:
+        if day.x - shown[-1].x >= 12 and RIGHT - day.x >= 12 and day.word != shown[-1].word:
+            shown.append(day)
+    return (*shown, days[-1]) if days[-1].word != shown[-1].word else tuple(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A pool's part of one bar: per cent from the left, per cent wide."""
+
+    pool: str
+    x: float
+    width: float
+    word: str
+
+
+@dataclass(slots=True)
+class Budget:
+    """One launch's memory on its tightest rank, on the scale all launches share."""
+
+    report: StoredReport
+    free: str
+    shares: list[Share] = field(default_factory=list)
+
+
+def budgets(reports: Sequence[StoredReport]) -> list[Budget]:
+    """The budgets of some launches, their documents at hand, as bars on one common scale."""
+    found = []
+    for report in reports:
+        sizes = _sizes(launch_of(report.document) or {})
+        if sizes:
+            found.append((report, sizes))
+    widest = max((sum(sizes.values()) for _, sizes in found), default=0.0)
+    bars = []
+    for report, sizes in found:
+        bar, x = Budget(report, words.gib(report.free_gib)), 0.0
+        for pool, name in POOLS.items():
+            width = 100 * sizes.get(pool, 0.0) / widest
+            if width > 0.05:
+                bar.shares.append(Share(pool, round(x, 3), round(width, 3), f"{name} {words.gib(sizes[pool])} GiB"))
+                x += width
+        bars.append(bar)
+    return bars
+
+
+def _sizes(launch: dict[str, Any]) -> dict[str, float]:
+    """GiB by shown pool on the rank with the least memory free; negative entries count as nothing to draw."""
+    ranks = [rank for rank in listed(launch, "ranks") if listed(rank, "entries")]
+    if not ranks:
+        return {}
+    rank = min(ranks, key=lambda each: each["free_gib"] if each.get("free_gib") is not None else float("inf"))
+    sizes: dict[str, float] = {}
+    for entry in rank["entries"]:
+        if isinstance(entry.get("gib"), int | float):
+            sizes[pool_of(entry)] = sizes.get(pool_of(entry), 0.0) + entry["gib"]
+    if isinstance(rank.get("free_gib"), int | float):
+        sizes["free"] = rank["free_gib"]
+    return {pool: max(size, 0.0) for pool, size in sizes.items()}

@@ -1,0 +1,116 @@
+"""The only writer of share links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.hashers import check_password, make_password
+from django.db.models import F, Q
+from django.utils import timezone
+
+from ingest.models import Upload
+from reports.models import ShareLink
+from teams.audit import person_name, record
+from teams.tokens import LINK_BYTES, hash_secret, new_secret
+
+LONGEST = timedelta(days=365)
+What, Who = ShareLink.What, ShareLink.Who
+
+
+class Refused(ValueError):
+    """A link that may not be made; the text is a sentence for the person who asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants to share, with whom, how long.
+
+    expires_at   None only for members of the team
+    max_views    None for as many as come
+    """
+
+    what: str = What.FACTS
+    who: str = Who.LINK
+    expires_at: datetime | None = None
+    password: str = ""
+    max_views: int | None = None
+    show_preview: bool = False
+
+
+def make_link(upload: Upload, wish: Wish, *, by: Any) -> tuple[ShareLink, str]:
+    """A link and its token, which is shown this once. Raises Refused."""
+    now = timezone.now()
+    if wish.what not in What.values or wish.who not in Who.values:
+        raise Refused("Choose what to share, and with whom.")
+    if wish.who == Who.TEAM and upload.team_id is None:
+        raise Refused("This report belongs to no team.")
+    if wish.who == Who.PASSWORD and len(wish.password) < 8:
+        raise Refused("The password needs at least 8 characters.")
+    if wish.expires_at is None and wish.who != Who.TEAM:
+        raise Refused("A link for people outside the team needs an end.")
+    if wish.expires_at is not None and not now < wish.expires_at <= now + LONGEST:
+        raise Refused("The link must end after now, and within a year.")
+    if wish.max_views is not None and not 1 <= wish.max_views <= 10_000:
+        raise Refused("The view limit is a number from 1 to 10,000.")
+    token = new_secret(LINK_BYTES)
+    link = ShareLink.objects.create(
+        upload=upload,
+        token_hash=hash_secret(token),
+        hint=token[-5:],
+        what=wish.what,
+        who=wish.who,
+        password=make_password(wish.password) if wish.who == Who.PASSWORD else "",
+        show_preview=wish.show_preview,
+        created_by=by if getattr(by, "is_authenticated", False) else None,
+        created_by_name=person_name(by)[:150],
+        expires_at=wish.expires_at,
+        max_views=wish.max_views,
+    )
+    record(
+        by,
+        "share.make",
+        team=upload.team,
+        object=f"…{link.hint}",
+        report=upload.public_id,
+        what=link.what,
+        who=link.who,
+    )
+    return link, token
+
+
+def link_of(token: str) -> ShareLink | None:
+    """The link of a token, open or not; None when it never existed."""
+    links = ShareLink.objects.select_related("upload__team", "upload__uploader")
+    return links.filter(token_hash=hash_secret(token)).first()
+
+
+def links_in_force(upload: Upload) -> list[ShareLink]:
+    """The links that still lead to this report, newest first."""
+    return [link for link in upload.share_links.filter(revoked_at=None).order_by("-created_at") if link.is_open()]
+
+
+def revoke(link: ShareLink, *, by: Any) -> None:
+    """End a link at once."""
+    if link.revoked_at is None:
+        link.revoked_at = timezone.now()
+        link.save(update_fields=["revoked_at"])
+        record(by, "share.revoke", team=link.upload.team, object=f"…{link.hint}", report=link.upload.public_id)
+
+
+def end_links(upload: Upload) -> int:
+    """End every link of an upload, as it goes to the trash: restoring it later must not open old links again."""
+    return upload.share_links.filter(revoked_at=None).update(revoked_at=timezone.now())
+
+
+def count_view(link: ShareLink) -> bool:
+    """Count one view; False when the limit was reached, by whoever came a moment earlier."""
+    within = Q(max_views=None) | Q(views__lt=F("max_views"))
+    counted = ShareLink.objects.filter(within, pk=link.pk).update(views=F("views") + 1, last_viewed_at=timezone.now())
+    return bool(counted)
+
+
+def opens(link: ShareLink, password: str) -> bool:
+    """True when the password is the link's."""
+    return check_password(password, link.password)

@@ -1,0 +1,130 @@
+"""What a reader of a facts-only link is given: figures and findings, without any of the log's own text.
+
+Made by naming what goes in, not what stays out: a key that a later engine adds is left out until somebody decides. The
+same restricted document feeds every form of a shared report, so that no page can show more than another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reports.document import dig, listed
+from reports.words import base_name
+
+Document = dict[str, Any]
+
+# Arguments whose words say how memory is used. Numbers and switches are all shown, apart from what names a place.
+SPOKEN_ARGUMENTS = {
+    "attention_backend", "decode_attention_backend", "prefill_attention_backend", "mm_attention_backend",
+    "sampling_backend", "kv_cache_dtype", "quantization", "dtype", "speculative_algorithm", "device", "load_format",
+    "moe_runner_backend", "moe_a2a_backend", "deepep_mode", "schedule_policy", "disaggregation_mode",
+    "hicache_write_policy", "hicache_mem_layout", "hicache_io_backend", "cuda_graph_mode", "mamba_ssm_dtype",
+}  # fmt: skip
+PLACES = {"port", "nccl_port", "dist_init_addr", "host", "random_seed", "node_rank", "disaggregation_bootstrap_port"}
+
+# Engine sentences may cite what the log said: paths, addresses and quoted text come out of them.
+_PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})?(?:/[^\s/,;:'\"()<>]+){2,}/?")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]+", re.IGNORECASE)
+_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+")
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b")
+
+RANK_KEYS = {
+    "id", "dp", "pp", "tp", "ep", "gpu", "capacity_gib", "readings", "entries", "opening_gib", "free_gib",
+    "unexplained_gib", "earlier", "kv_tokens", "kv_gib", "mamba_slots", "mamba_gib", "hicache_host_gib", "draft",
+}  # fmt: skip
+LAUNCH_KEYS = {
+    "number", "first_line", "last_line", "started_at", "ready_after_s", "outcome", "stage", "verdict", "version",
+    "parallel", "gpu", "kv_cache", "limits", "serving", "oom", "not_run", "passed", "not_applicable", "turn",
+    "fraction", "coverage", "confidence", "phases", "checks",
+}  # fmt: skip
+FINDING_KEYS = {"rule", "title", "severity", "confidence", "summary", "why", "ranks", "remedies", "formula"}
+SPOKEN_TEXT = {
+    "text",
+    "message",
+    "traceback",
+    "command",
+    "path",
+    "name_in_log",
+    "raw",
+    "line_text",
+    "lines_text",
+    "node",
+}
+
+
+def facts_only(document: Document) -> Document:
+    """The document without the log's text: no evidence, messages, command, paths, file names, or unread lines."""
+    files = listed(document, "upload", "files")
+    return {
+        "schema": document.get("schema"),
+        "engine": document.get("engine"),
+        "upload": {
+            "files": [_file(file, number, len(files)) for number, file in enumerate(files, 1)],
+            "masked": {},
+            "is_sglang": dig(document, "upload", "is_sglang"),
+        },
+        "launches": [_launch(launch) for launch in listed(document, "launches")],
+    }
+
+
+def _file(file: dict[str, Any], number: int, count: int) -> dict[str, Any]:
+    kept = {key: file.get(key) for key in ("bytes", "lines", "gap")}
+    return {
+        **kept,
+        "name": "log" if count == 1 else f"log {number}",
+        "encoding": None,
+        "compression": None,
+        "carriers": [],
+    }
+
+
+def _launch(launch: dict[str, Any]) -> dict[str, Any]:
+    shown = {key: _plain(value) for key, value in launch.items() if key in LAUNCH_KEYS}
+    model = launch.get("model") or {}
+    shown["model"] = {
+        **{key: _plain(model.get(key)) for key in ("architecture", "quantization", "dtype", "kv_cache_dtype")},
+        "path": base_name(model.get("path")).rpartition("/")[2] or None,
+    }
+    shown["arguments"] = {name: kept for name, each in _arguments(launch) if (kept := _argument(name, each))}
+    shown["ranks"] = [
+        {key: _plain(value) for key, value in rank.items() if key in RANK_KEYS} for rank in listed(launch, "ranks")
+    ]
+    failure = launch.get("failure")
+    shown["failure"] = (
+        {"kind": failure.get("kind"), "stage": failure.get("stage"), "message": None, "lines": []} if failure else None
+    )
+    shown["findings"] = [
+        {**{key: _plain(value) for key, value in finding.items() if key in FINDING_KEYS}, "evidence": []}
+        for finding in listed(launch, "findings")
+    ]
+    shown["not_understood"] = []
+    return shown
+
+
+def _arguments(launch: dict[str, Any]) -> list[tuple[str, Any]]:
+    arguments = launch.get("arguments")
+    return list(arguments.items()) if isinstance(arguments, dict) else []
+
+
+def _argument(name: str, argument: Any) -> dict[str, Any] | None:
+    value = dig(argument, "value")
+    if name in PLACES or not (value is None or isinstance(value, bool | int | float) or name in SPOKEN_ARGUMENTS):
+        return None
+    return {"value": _plain(value), "origin": dig(argument, "origin")}
+
+
+def _plain(value: Any) -> Any:
+    """The value without text of the log: keys that hold such text go, and sentences lose paths and addresses."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items() if key not in SPOKEN_TEXT}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return scrub(value) if isinstance(value, str) else value
+
+
+def scrub(sentence: str) -> str:
+    """A sentence of the engine without paths, addresses and URLs that it may have taken from the log."""
+    for pattern, word in ((_URL, "<address>"), (_MAIL, "<address>"), (_ADDRESS, "<address>"), (_PATH, "<path>")):
+        sentence = pattern.sub(word, sentence)
+    return sentence[:2000]

@@ -1,0 +1,34 @@
+"""What the report page offers its reader beyond reading: share, move to the trash, claim, pin, hide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from ingest.models import Upload
+from ingest.sender import may_manage
+from teams import access
+from teams.access import Action
+from teams.models import Team
+
+
+def tools_of(request: HttpRequest, upload: Upload) -> dict[str, Any]:
+    """Context for the report page's actions, as far as the reader may take them."""
+    may_share = access.may(request.user, Action.SHARE, upload) or (
+        upload.team_id is None and may_manage(request, upload)
+    )
+    claims: list[Team] = []
+    if upload.team_id is None and access.may(request.user, Action.CLAIM, upload):
+        claims = [team for team in access.teams_of(request.user) if access.may(request.user, Action.UPLOAD, team)]
+    return {
+        "share_url": reverse("share_sheet", args=[upload.public_id]) if may_share else "",
+        "claim_teams": claims,
+        "may_trash": upload.team_id is not None and access.may(request.user, Action.DELETE, upload),
+        "may_redact": upload.team_id is not None and access.may(request.user, Action.REDACT, upload),
+        "may_pin": upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload),
+        "report": upload.report,
+        "actions_more": "reports/team/report_actions.html",
+        "finding_tools": "reports/team/finding_tools.html",
+    }
