@@ -146,15 +146,19 @@ def clean(text: str) -> str:
     return text
 
 
+def without_escapes(block: bytes) -> bytes:
+    """A block without terminal escapes and NULs, its lines and their ends untouched."""
+    if b"\x1b" in block:
+        block = _ESCAPE_BYTES.sub(b"", block)
+    return block.replace(b"\0", b"") if b"\0" in block else block
+
+
 def clean_block(block: bytes) -> bytes:
     """A block in which phrases can be found: no escapes, no NULs, ASCII punctuation; its line ends are untouched.
 
     Returns the block itself when there is nothing to clean, which costs a few passes of memchr.
     """
-    if b"\x1b" in block:
-        block = _ESCAPE_BYTES.sub(b"", block)
-    if b"\0" in block:
-        block = block.replace(b"\0", b"")
+    block = without_escapes(block)
     if not block.isascii() and any(lead in block for lead in _LEADS):
         block = _LOOKALIKE_BYTES.sub(lambda found: _ASCII_OF[found[0]], block)
     return block

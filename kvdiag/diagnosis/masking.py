@@ -52,7 +52,7 @@ _EMPTY: Final = r"none|null|true|false|\*+|x{3,}|<[^>]*>|redacted"
 _SPECIAL_TOKEN: Final = r"|\d{1,6}|<.*"
 _SECRET_WORD: Final = (
     r"(?:token|password|passwd|secret|secret_?key|access_?key(?:_?id)?|private_?key|api_?key|credentials?"
-    r"|authorization|connection_?string|sas_?url|session_?key)"
+    r"|authorization|connection_?string|sas_?url|session_?key|watermark_key\w{0,20})"
 )
 _SECRET_NAME: Final = (
     r"(?:[A-Z][A-Z0-9_]*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY(?:_ID)?|SECRET_KEY|PRIVATE_KEY"
@@ -68,93 +68,130 @@ _COMMON_USERS: Final = (
 )
 _LOCAL: Final = r"localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|255\.255\.255\.\d+|::1?|host-[a-z]{1,3}|addr-\d+|none"
 
+
+def _quoted(
+    kind: str, literals: tuple[str, ...], name: str, between: str, replacement: str, keep: str
+) -> tuple[Pattern, ...]:
+    """A value in quotes behind a name: in either quote, and in quotes that are themselves escaped in a string."""
+    return tuple(
+        Pattern(kind, literals, f"({name}{lead})({value})", replacement, keep, ignore_case=True)
+        for quote in "'\""
+        for lead, value in (
+            (rf"\\*{between}\\+{quote}", rf"[^{quote}\\]+"),
+            (between + quote, rf"(?:[^{quote}\\]|\\.)+"),
+        )
+    )
+
+
 PATTERNS: Final[tuple[Pattern, ...]] = (
     # Users' prompts, as --log-requests prints them.
     Pattern("prompt", ("receive: obj", "finish: obj"), r"((?:Receive|Finish): obj=\w*)(.{24,})",
             "[{length} characters]"),
-    Pattern("prompt", (", out=",), r"((?:^|\] |\()in=)(.*, out=.*)", "[{length} characters]"),
+    Pattern("prompt", (", out=",), r"(^.{0,80}\bin=)(.*, out=.*)", "[{length} characters]"),
     Pattern("prompt", ("request.received", "request.finished"),
             r"(\"(?:obj|out|text|prompt|messages|input_ids|output_ids)\": ?)(.+)", "\"[{length} characters]\""),
     Pattern("prompt", ("_ids=[",), r"((?:input|output)_ids=\[)(\d[\d, ]{15,})", "{length} characters"),
-    Pattern("prompt", ("text='", 'text="'), r"(\b(?:input_text|output_text|origin_input_text|text)=)('(?:[^'\\]|\\.){16,}'?"
+    Pattern("prompt", ("text='", 'text="'),
+            r"(\b(?:input_text|output_text|origin_input_text|text)=)('(?:[^'\\]|\\.){16,}'?"
             r"|\"(?:[^\"\\]|\\.){16,}\"?)", "'[{length} characters]'"),
     # Keys by name: quoted values, then bare ones.
-    Pattern("api_key", _KEY_LITERALS,
-            r"((?:admin[_-])?api[_-]?key\\*[\"']?\s{0,3}[:=,]?\s{0,3}\\*')((?:[^'\\]|\\(?!'|\")[^\n])+)", "[api_key]", _EMPTY, True),
-    Pattern("api_key", _KEY_LITERALS,
-            r"((?:admin[_-])?api[_-]?key\\*[\"']?\s{0,3}[:=,]?\s{0,3}\\*\")((?:[^\"\\]|\\(?!'|\")[^\n])+)", "[api_key]", _EMPTY, True),
+    *_quoted("api_key", _KEY_LITERALS, r"(?:admin[_-])?api[_-]?key", r"[\"']?\s{0,3}[:=,]?\s{0,3}",
+             "[api_key]", _EMPTY),
     Pattern("api_key", _KEY_LITERALS,
             r"((?:admin[_-])?api[_-]?key(?:\s{0,2}[:=]\s{0,2}|\s{1,4}))([^\s\"'\\,;:=)}\]\[(]{4,})", "[api_key]",
-            _EMPTY + r"|is|was|not|for|and|the|must|should|from|with|header|auth|authentication|provided|required", True),
-    Pattern("password", ("password", "passwd", "secret", "watermark_key"),
-            r"(\b(?:\w{1,60}_)?(?:password|passwd|secret|watermark_key\w{0,20})\\*=\\*')((?:[^'\\]|\\.)+)", "[password]", _EMPTY),
-    Pattern("password", ("password", "passwd", "secret", "watermark_key"),
-            r"(\b(?:\w{1,60}_)?(?:password|passwd|secret|watermark_key\w{0,20})\\*=\\*\")((?:[^\"\\]|\\.)+)", "[password]", _EMPTY),
+            _EMPTY +
+            r"|is|was|not|for|and|the|must|should|from|with|header|auth|authentication|provided|required", True),
+    *_quoted("password", ("password", "passwd", "secret", "watermark_key"),
+             r"\b(?:\w{1,60}_)?(?:password|passwd|secret|watermark_key\w{0,20})", "=", "[password]", _EMPTY),
     Pattern("password", ("password",), r"(--[\w-]{0,60}password[ =]\s{0,4}[\"']?)([^\s\"']{1,})", "[password]", _EMPTY),
-    Pattern("password", ("watermark_key",),
-            r"([\"']watermark_key\w{0,20}\\*[\"']: ?\\*[\"'])([^\"'\\]+)", "[password]", _EMPTY),
-    Pattern("token", _SECRET_LITERALS,
-            r"([\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD + r"\\*[\"']\s{0,3}:\s{0,3}\\*\")((?:[^\"\\]|\\(?![\"'])[^\n])+)",
-            "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]", True),
-    Pattern("token", _SECRET_LITERALS,
-            r"([\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD + r"\\*[\"']\s{0,3}:\s{0,3}\\*')((?:[^'\\]|\\(?![\"'])[^\n])+)",
-            "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]", True),
+    *_quoted("token", _SECRET_LITERALS, r"[\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD, r"[\"']\s{0,3}:\s{0,3}",
+             "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]"),
     Pattern("env_secret", ("token", "secret", "passw", "key", "credential", "auth", "dsn", "connection_string"),
             r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME + r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?)([^\s\"',;)}\]]{3,})", "[secret]",
             _EMPTY + _SPECIAL_TOKEN),
     Pattern("aws_key", ("aws_",), r"(aws_(?:secret_access_key|session_token|access_key_id)\s{0,3}[=:]\s{0,3}[\"']?)"
             r"([^\s\"',;)}\]]{8,})", "[aws_key]", _EMPTY, True),
     # Tokens by their own form.
-    Pattern("bearer", ("bearer", "basic "), r"(\b(?:bearer|basic)\s{1,3}\\?[\"']?)([A-Za-z0-9._~+/=-]{12,})", "[token]", _EMPTY, True),
+    Pattern("bearer", ("bearer", "basic "), r"(\b(?:bearer|basic)\s{1,3}\\?[\"']?)([A-Za-z0-9._~+/=-]{12,})",
+            "[token]", _EMPTY, True),
     Pattern("hf_token", ("hf_", "api_org_"), r"((?:^|[^A-Za-z0-9_]))((?:hf_|api_org_)[A-Za-z0-9]{16,})", "[hf_token]"),
-    Pattern("openai_key", ("sk-",), r"((?:^|[^A-Za-z0-9_-]))(sk-(?:proj-|ant-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,})", "[api_key]"),
-    Pattern("aws_key", ("akia", "asia", "abia", "acca"), r"((?:^|[^A-Za-z0-9_]))((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})(?![A-Za-z0-9])",
+    Pattern("openai_key", ("sk-",), r"((?:^|[^A-Za-z0-9_-]))(sk-(?:proj-|ant-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,})",
+            "[api_key]"),
+    Pattern("aws_key", ("akia", "asia", "abia", "acca"),
+            r"((?:^|[^A-Za-z0-9_]))((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})(?![A-Za-z0-9])",
             "[aws_key]"),
-    Pattern("gcp_key", ("aiza", "ya29.", "goog"), r"((?:^|[^A-Za-z0-9_]))(AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{10,}|GOOG1?[A-Z0-9]{20,})",
+    Pattern("gcp_key", ("aiza", "ya29.", "goog"),
+            r"((?:^|[^A-Za-z0-9_]))(AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{10,}|GOOG1?[A-Z0-9]{20,})",
             "[gcp_key]"),
-    Pattern("github_token", ("gh", ), r"((?:^|[^A-Za-z0-9_]))(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})", "[github_token]"),
-    Pattern("gitlab_token", ("glpat-", "gldt-"), r"((?:^|[^A-Za-z0-9_]))(gl(?:pat|dt)-[A-Za-z0-9_-]{16,})", "[gitlab_token]"),
+    Pattern("github_token", ("gh", ), r"((?:^|[^A-Za-z0-9_]))(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})",
+            "[github_token]"),
+    Pattern("gitlab_token", ("glpat-", "gldt-"), r"((?:^|[^A-Za-z0-9_]))(gl(?:pat|dt)-[A-Za-z0-9_-]{16,})",
+            "[gitlab_token]"),
     Pattern("slack_token", ("xox", "hooks.slack.com"), r"((?:^|[^A-Za-z0-9_])|hooks\.slack\.com/services/)"
             r"(xox[abeprs]-[A-Za-z0-9-]{10,}|T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})", "[slack_token]"),
     Pattern("nvidia_key", ("nvapi-",), r"((?:^|[^A-Za-z0-9_]))(nvapi-[A-Za-z0-9_-]{20,})", "[api_key]"),
-    Pattern("jwt", ("eyj",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)", "[token]"),
+    Pattern("jwt", ("eyj",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
+            "[token]"),
     Pattern("private_key", ("private key",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----)([^-]+)", "[private_key]"),
-    Pattern("url_credentials", ("://",), r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))", "[credentials]",
+    Pattern("url_credentials", ("://",),
+            r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))",
+            "[credentials]",
             r"\[credentials\]"),
-    Pattern("url_credentials", ("://",), r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([A-Za-z0-9_-]{16,400}(?=@))", "[credentials]"),
-    Pattern("url_secret", ("?", "&"), r"([?&](?:token|sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|key|api_key|apikey"
+    Pattern("url_credentials", ("://",), r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([A-Za-z0-9_-]{16,400}(?=@))",
+            "[credentials]"),
+    Pattern("url_secret", ("?", "&"),
+            r"([?&](?:token|sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|key|api_key|apikey"
             r"|access_token|password|secret|code)=)([^&\s'\"]{3,})", "[secret]", _EMPTY, True),
     # Names and addresses: the same pseudonym throughout an upload.
-    Pattern("email", ("@",), r"((?:^|[^\w.+/:-]))([\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24})(?![\w-]|\.\w)",
+    Pattern("email", ("@",),
+            r"((?:^|[^\w.+/:-]))([\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24})("
+            r"?![\w-]|\.\w)",
             "mail-{n}", r"git@.*"),
-    Pattern("user_name", ("@",), r"(^\s{0,8}(?:\([\w.-]{1,60}\)\s{0,3})?\[?)([A-Za-z_][\w.-]{0,40})(?=@[A-Za-z][\w.-]{0,80}[: ][^\s\]]{1,200}\]?[#$%])",
+    Pattern("user_name", ("@",),
+            r"(^\s{0,8}(?:\([\w.-]{1,60}\)\s{0,3})?\[?)([A-Za-z_][\w.-]{0,40})(?=@[A-Za-z][\w.-]{0,80}[: ][^\s\]"
+            r"]{1,200}\]?[#$%])",
             "user-{n}", _COMMON_USERS),
-    Pattern("host_name", ("@",), r"(^\s{0,8}(?:\([\w.-]{1,60}\)\s{0,3})?\[?[A-Za-z_][\w.-]{0,40}@)([A-Za-z][\w.-]{0,80})(?=[: ][^\s\]]{1,200}\]?[#$%])",
+    Pattern("host_name", ("@",),
+            r"(^\s{0,8}(?:\([\w.-]{1,60}\)\s{0,3})?\[?[A-Za-z_][\w.-]{0,40}@)([A-Za-z][\w.-]{0,80})(?=[: ][^\s\]"
+            r"]{1,200}\]?[#$%])",
             "host-{n}", _LOCAL),
-    Pattern("user_name", ("home/", "users/", "users\\"), r"((?:/|\b)(?:home|Users)[/\\]{1,2})([\w.@-]{1,64})(?=[/\\'\",:)\s\]]|$)", "user-{n}",
+    Pattern("user_name", ("home/", "users/", "users\\"),
+            r"((?:/|\b)(?:home|Users)[/\\]{1,2})([\w.@-]{1,64})(?=[/\\'\",:)\s\]]|$)",
+            "user-{n}",
             _COMMON_USERS),
-    Pattern("user_name", ("user", "logname"), r"((?:^|[^A-Za-z0-9_])(?:USER|LOGNAME|USERNAME|SUDO_USER)[\"']?\s{0,2}[=:]\s{0,2}[\"']?)([A-Za-z_][\w.-]{0,40})",
+    Pattern("user_name", ("user", "logname"),
+            r"((?:^|[^A-Za-z0-9_])(?:USER|LOGNAME|USERNAME|SUDO_USER)[\"']?\s{0,2}[=:]\s{0,2}[\"']?)([A-Za-z_]["
+            r"\w.-]{0,40})",
             "user-{n}", _COMMON_USERS),
-    Pattern("ip_address", (".",), r"((?:^|[^\w.=/-]|[^=]=|//|[^\w]/|\bip-))(" + _OCTET + r"(?:\." + _OCTET + r"){3})(?![\w-]|\.\d)", "addr-{n}",
+    Pattern("ip_address", (".",), r"((?:^|[^\w.=/-]|[^=]=|//|[^\w]/|\bip-))(" + _OCTET + r"(?:\." + _OCTET +
+            r"){3})(?![\w-]|\.\d)",
+            "addr-{n}",
             _LOCAL),
     Pattern("ip_address", ("::", ":"), r"((?:^|[^\w:.]))((?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"
-            r"|(?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?)(?![\w:])",
+            r"|(?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})"
+            r"{0,6})?)(?![\w:])",
             "addr-{n}", _LOCAL, True),
     Pattern("host_name", (".svc", ".local", ".internal", ".lan", ".corp", ".intra", ".compute.amazonaws.com"),
-            r"((?:^|[^\w./-]|//))([a-z0-9][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63}){0,6}\.(?:svc\.cluster\.local|svc|local|internal|lan|corp|intranet"
+            r"((?:^|[^\w./-]|//))([a-z0-9][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63}){0,6}\.(?:svc\.cluster\.local|svc|"
+            r"local|internal|lan|corp|intranet"
             r"|intra|compute\.amazonaws\.com))(?![\w-]|\.\w)", "host-{n}", _LOCAL + r"|host\.docker\.internal", True),
     Pattern("host_name", ("host", "addr", "nodename"),
-            r"((?:^|[^A-Za-z0-9_])(?:\w{0,30}_)?(?:host|hostname|nodename|init_addr|master_addr)\\*[\"']?\s{0,2}[=:]\s{0,2}\\*[\"'])"
+            r"((?:^|[^A-Za-z0-9_])(?:\w{0,30}_)?(?:host|hostname|nodename|init_addr|master_addr)\\*[\"']?\s{0,2}"
+            r"[=:]\s{0,2}\\*[\"'])"
             r"([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:\"'\\])",
             "host-{n}", _LOCAL, True),
     Pattern("host_name", ("host", "addr"),
-            r"((?:^|\s)(?:--(?:dist-init-addr|nccl-init-addr|host|master-addr)[ =]\s{0,3}|(?:HOSTNAME|MASTER_ADDR|NODENAME)\s{0,2}=\s{0,2}))"
+            r"((?:^|\s)(?:--(?:dist-init-addr|nccl-init-addr|host|master-addr)[ =]\s{0,3}|(?:HOSTNAME|MASTER_ADD"
+            r"R|NODENAME)\s{0,2}=\s{0,2}))"
             r"([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:\s]|$)", "host-{n}", _LOCAL),
-    Pattern("host_name", ("tcp://", "grpc://", "zmq://"), r"((?:tcp|grpc|zmq)://)([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:/\s])", "host-{n}", _LOCAL),
+    Pattern("host_name", ("tcp://", "grpc://", "zmq://"),
+            r"((?:tcp|grpc|zmq)://)([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:/\s])",
+            "host-{n}", _LOCAL),
 )  # fmt: skip
 
 _BEGIN_KEY: Final = re.compile(r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----")
 _END_KEY: Final = "-----END "
+_LONG: Final = 4 << 10  # characters; beyond them expressions run with a timeout
 _MASKED: Final = re.compile(r"\[(?:\d+ characters|[a-z_]{3,20})\]?")
 
 
@@ -169,39 +206,57 @@ class Masker:
         self._names: dict[str, dict[str, str]] = {}
         self._rules = [_Rule(pattern) for pattern in PATTERNS]
         self._extra = [(pattern, regex.compile(pattern.expression, _flags(pattern))) for pattern in extra]
-        self._in_key = False
+        self.in_key = False  # between the lines of a private key, see mask_in_order
 
     def mask(self, text: str) -> str:
         """The text without what must not be shown."""
         lower = text.lower()
+        if len(text) > _LONG:
+            return self._mask_long(text, lower)
         for rule in self._rules:
             if rule.may_match(lower):
                 text = rule.search.sub(self._replacer(rule.pattern, rule.keep), text)
+        return self._mask_extra(text)
+
+    def _mask_long(self, text: str, lower: str) -> str:
+        """The same for a long text, where an expression may take too much time: it is given up then."""
+        try:
+            for rule in self._rules:
+                if rule.may_match(lower):
+                    text = rule.search_timed.sub(
+                        self._replacer(rule.pattern, rule.keep), text, timeout=TIMEOUT_S
+                    )
+        except TimeoutError:
+            self._count("hostile_line")
+            return "[line left out: it takes too long to mask]"
+        return self._mask_extra(text)
+
+    def _mask_extra(self, text: str) -> str:
         for pattern, expression in self._extra:
             try:
                 text = expression.sub(self._replacer(pattern, None), text, timeout=TIMEOUT_S)
             except TimeoutError:
-                text = "[line left out: a pattern took too long]"
+                return "[line left out: it takes too long to mask]"
         return text
 
     def mask_in_order(self, text: str) -> str:
         """The same for the lines of a text one after another: private keys that span lines are hidden whole."""
-        if self._in_key:
+        if self.in_key:
             if _END_KEY in text:
-                self._in_key = False
+                self.in_key = False
                 return text[text.index(_END_KEY) :]
             return "[private_key]" if text.strip() else text
         if "PRIVATE KEY" in text and (found := _BEGIN_KEY.search(text)) and _END_KEY not in text[found.end() :]:
-            self._in_key = True
+            self.in_key = True
             self._count("private_key")
             return self.mask(text[: found.end()])
         return self.mask(text)
 
     def mask_block(self, lines: Sequence[str]) -> list[str]:
         """The same for a few lines in a row, whatever stood before them."""
-        outer, self._in_key = self._in_key, False
+        outer, self.in_key = self.in_key, False
         masked = [self.mask_in_order(line) for line in lines]
-        self._in_key = outer
+        self.in_key = outer
         return masked
 
     def host(self, name: str) -> str:
@@ -239,12 +294,13 @@ class Masker:
 class _Rule:
     """A pattern of ours, compiled when a text first needs it."""
 
-    __slots__ = ("_compiled", "keep", "literals", "pattern")
+    __slots__ = ("_compiled", "_timed", "keep", "literals", "pattern")
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.literals = pattern.literals
         self._compiled: re.Pattern[str] | None = None
+        self._timed: regex.Pattern[str] | None = None
         self.keep = re.compile(pattern.keep) if pattern.keep else None
 
     def may_match(self, lower: str) -> bool:
@@ -255,6 +311,13 @@ class _Rule:
         if self._compiled is None:
             self._compiled = re.compile(self.pattern.expression, re.IGNORECASE if self.pattern.ignore_case else 0)
         return self._compiled
+
+    @property
+    def search_timed(self) -> regex.Pattern[str]:
+        """The same expression for a search that can be given up."""
+        if self._timed is None:
+            self._timed = regex.compile(self.pattern.expression, _flags(self.pattern))
+        return self._timed
 
 
 def _flags(pattern: Pattern) -> int:

@@ -1,7 +1,8 @@
 """SGLang's own prefix: `[2025-05-01 10:00:00 DP0 TP3 EP3] `, in the forms of every release.
 
-The date came with 0.3.6, milliseconds with 0.5.6 (SGLANG_LOG_MS), the order of the tokens changed four times: they are read
-as a set. Sources: sglang/srt/utils/common.py: configure_logger(); managers/scheduler.py: configure_scheduler_process().
+The date came with 0.3.6, milliseconds with 0.5.6 (SGLANG_LOG_MS). The order of the tokens changed four times: they
+are read as a set. Sources: sglang/srt/utils/common.py: configure_logger(); managers/scheduler.py:
+configure_scheduler_process().
 """
 
 from __future__ import annotations

@@ -19,13 +19,18 @@ _ENOUGH: Final = 3  # full lines with a continuation
 LONGEST_JOIN: Final = 64 << 10
 
 _OWN: Final = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|Traceback \(most|  File \"|\w*(?:Error|Exception): "
-    r"|(?:INFO|WARNING|ERROR|DEBUG)[: ]|```|[\w@.-]+[:~][^ ]*[$#] |#+ |\s*$|\(\w+ pid=|[A-Z][a-z]{2} [ \d]\d \d\d:|\{\"|\d+: |\w[\w.-]*-\d+ +\| "
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|Traceback \(most|  File \"|\w*(?:Error|E"
+    r"xception): "
+    r"|(?:INFO|WARNING|ERROR|DEBUG)[: ]|```|[\w@.-]+[:~][^ ]*[$#] |#+ |\s*$|\(\w+ pid=|[A-Z][a-z]{2} [ \d]\d \d"
+    r"\d:|\{\"|\d+: |\w[\w.-]*-\d+ +\| "
 )
 _OOM: Final = re.compile(
-    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocated|of which|is free|"
-    r"memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by|by PyTorch|If reserved|"
-    r"reserved by|unallocated|has a total|capacity of|\(GPU|total capacity|already allocated|reserved in total|in private|CUDA Graphs|PyTorch"
+    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocat"
+    r"ed|of which|is free|"
+    r"memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by|"
+    r"by PyTorch|If reserved|"
+    r"reserved by|unallocated|has a total|capacity of|\(GPU|total capacity|already allocated|reserved in total|i"
+    r"n private|CUDA Graphs|PyTorch"
     r"|try setting|See documentation|to avoid|fragmentation)"
 )
 _MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
