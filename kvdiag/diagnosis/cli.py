@@ -1,4 +1,4 @@
-"""The command line: the same answer with no server, no database and no network."""
+"""The command line: the same answers with no server, no database and no network."""
 
 from __future__ import annotations
 
@@ -8,31 +8,111 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
+
+if TYPE_CHECKING:
+    from kvdiag.diagnosis.report import Report
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status is 0 for nothing worse than advice, 1 for findings, 2 for what cannot be read."""
+    """Run one command. Exit status: 0 nothing worse than advice, 1 findings, 2 something cannot be read."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's last flush is quiet
+        return CLEAN
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kvdiag", description="Where the memory of an SGLang start went, and why.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
     diagnose = commands.add_parser("diagnose", help="diagnose server logs")
     diagnose.add_argument("files", nargs="+", metavar="FILE", help="a log, perhaps compressed; '-' is standard input")
     diagnose.add_argument("--each", action="store_true", help="each file is an upload of its own")
     diagnose.add_argument("--format", choices=("text", "json", "markdown", "html"), default="text")
-    explain = commands.add_parser("explain", help="what a rule sees, why it matters, what to do")
-    explain.add_argument("rule")
-    explain.add_argument("--release", help="for which SGLang release a quantity's source is wanted")
-    options = parser.parse_args(arguments)
+    diagnose.set_defaults(run=_diagnose)
+
+    what_if = commands.add_parser(
+        "what-if",
+        help="the launch of a log with other flags",
+        description="The launch of a log with other flags: tokens, requests, free and host memory. Give --free-gib or"
+        " --tokens to ask for the fraction that leaves or holds so much.",
+    )
+    what_if.add_argument("file", metavar="FILE")
+    what_if.add_argument("--launch", type=int, default=0, metavar="N", help="which launch of the log; the last one")
+    what_if.add_argument("--json", action="store_true", help="the answer as one JSON document")
+    for flag, text in _CHANGES.items():
+        what_if.add_argument(flag, help=text, metavar="VALUE")
+    what_if.set_defaults(run=_what_if)
+
+    compare = commands.add_parser("compare", help="what moved the pool from one launch to another")
+    compare.add_argument("files", nargs="+", metavar="FILE", help="two logs, or one log of two launches or more")
+    compare.add_argument("--json", action="store_true", help="the answer as one JSON document")
+    compare.set_defaults(run=_compare)
+
+    explain = commands.add_parser("explain", help="a rule, or where SGLang computes a quantity")
+    explain.add_argument("name", metavar="RULE", help="a rule's id, or a quantity such as max_total_num_tokens")
+    explain.add_argument("--release", help="for a quantity: the SGLang release, such as 0.5.9")
+    explain.set_defaults(run=_explain)
+
+    support = commands.add_parser("support", help="which releases' lines are read, from the declarations")
+    support.set_defaults(run=_support)
+    return parser
+
+
+_CHANGES = {
+    "--mem-fraction-static": "another fraction",
+    "--kv-cache-dtype": "another element type: auto, fp8_e4m3, …",
+    "--tp-size": "another tensor parallel size",
+    "--dp-attention": "DP attention over so many groups",
+    "--max-running-requests": "another request limit",
+    "--context-length": "another context length",
+    "--max-total-tokens": "a cap on the pool; 0 removes it",
+    "--draft": "the draft model: on or off",
+    "--swa-full-tokens-ratio": "another share of the sliding-window pool",
+    "--mamba-full-memory-ratio": "another share of the state pool",
+    "--max-mamba-cache-size": "so many state slots",
+    "--cuda-graph-max-bs": "another largest batch to capture",
+    "--hicache-ratio": "a host tier of so many times the pool",
+    "--hicache-size-gb": "a host tier of so many GB (10^9) a rank",
+    "--free-gib": "asked: the fraction that leaves so much free",
+    "--tokens": "asked: the fraction that holds so many tokens",
+    "--request-tokens": "the length of a request, to count requests at",
+}
+
+
+def _read(names: Sequence[str]) -> Report:
+    """The report on one upload made of these files. Raises UnreadableLog, LogTooLarge and OSError."""
+    from kvdiag.diagnosis import diagnose
+    from kvdiag.diagnosis.lines import Log
+
+    with ExitStack() as stack:
+        logs = [
+            Log("standard input", sys.stdin.buffer)
+            if name == "-"
+            else Log(Path(name).name, stack.enter_context(Path(name).open("rb")))
+            for name in names
+        ]
+        return diagnose(*logs)
+
+
+def _read_or_say(names: Sequence[str]) -> Report | None:
+    """The report, or None after the reason went to standard error."""
     try:
-        return _diagnose(options) if options.command == "diagnose" else _explain(options)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return CLEAN
-    except KeyboardInterrupt:
-        return 130
+        return _read(names)
+    except (UnreadableLog, LogTooLarge) as refusal:
+        print(f"kvdiag: {_plain(str(refusal))}", file=sys.stderr)
+    except OSError as failure:
+        print(f"kvdiag: {_plain(str(failure.filename or names[0]))}: {failure.strerror}", file=sys.stderr)
+    return None
 
 
 def _diagnose(options: argparse.Namespace) -> int:
@@ -41,49 +121,109 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 
 def _one_upload(names: Sequence[str], form: str) -> int:
-    from kvdiag.diagnosis import diagnose
-    from kvdiag.diagnosis.lines import Log
     from kvdiag.diagnosis.rules.rule import Severity
     from kvdiag.diagnosis.text import render
 
-    try:
-        with ExitStack() as stack:
-            logs = [
-                Log("standard input", sys.stdin.buffer)
-                if name == "-"
-                else Log(Path(name).name, stack.enter_context(open(name, "rb")))
-                for name in names
-            ]
-            report = diagnose(*logs)
-    except (UnreadableLog, LogTooLarge) as refusal:
-        print(f"kvdiag: {refusal}", file=sys.stderr)
+    report = _read_or_say(names)
+    if report is None:
         return UNREADABLE
-    except OSError as failure:
-        print(f"kvdiag: {failure.filename or names[0]}: {failure.strerror}", file=sys.stderr)
-        return UNREADABLE
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    sys.stdout.write(render(report, form, colour))
+    if form == "html":
+        from reports.offline import offline_page
+
+        sys.stdout.write(offline_page(report.document))
+    else:
+        colour = form == "text" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        sys.stdout.write(render(report, form, colour))
     sys.stdout.flush()
     if not report.is_sglang:
-        print(f"kvdiag: {', '.join(names)}: no line of an SGLang server was found in it", file=sys.stderr)
+        print(f"kvdiag: {_plain(', '.join(names))}: no line of an SGLang server was found in it", file=sys.stderr)
         return UNREADABLE
     return FOUND if report.worst in (Severity.CRITICAL, Severity.WARNING) else CLEAN
 
 
+def _what_if(options: argparse.Namespace) -> int:
+    from kvdiag.diagnosis.ledger.what_if import Change, scenario
+    from kvdiag.diagnosis.text import what_if_lines
+
+    report = _read_or_say([options.file])
+    if report is None:
+        return UNREADABLE
+    launches = report.document["launches"]
+    if not launches or options.launch > len(launches):
+        print(f"kvdiag: the log has {len(launches)} launches; --launch names one of them", file=sys.stderr)
+        return UNREADABLE
+    asked = {flag: getattr(options, flag[2:].replace("-", "_")) for flag in _CHANGES}
+    try:
+        change = Change.read({flag[2:].replace("-", "_"): value for flag, value in asked.items() if value is not None})
+    except ValueError as refusal:
+        print(f"kvdiag: {_plain(str(refusal))}", file=sys.stderr)
+        return UNREADABLE
+    answer = scenario(launches[options.launch - 1], change).to_document()
+    _print(answer, options.json, what_if_lines(answer))
+    return FOUND if answer["refused"] else CLEAN
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from kvdiag.diagnosis.compare import compare
+    from kvdiag.diagnosis.text import compare_lines
+
+    launches: list[tuple[str, dict[str, Any]]] = []
+    for name in options.files:
+        report = _read_or_say([name])
+        if report is None:
+            return UNREADABLE
+        found = report.document["launches"]
+        kept = found if len(options.files) == 1 else found[-1:]
+        launches += [(f"{Path(name).name}, launch {launch['number']}", launch) for launch in kept]
+    if len(launches) < 2:
+        print("kvdiag: comparing takes two launches: two logs, or one log of two starts", file=sys.stderr)
+        return UNREADABLE
+    for (first, one), (second, two) in zip(launches, launches[1:], strict=False):
+        answer = compare(one, two)
+        _print(answer, options.json, [f"{first} → {second}", *compare_lines(answer), ""])
+    return CLEAN
+
+
+def _print(answer: dict[str, Any], as_json: bool, lines: Sequence[str]) -> None:
+    import json
+
+    if as_json:
+        print(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+    else:
+        print(_plain("\n".join(lines)))
+
+
 def _explain(options: argparse.Namespace) -> int:
+    from kvdiag.diagnosis.provenance import explain_quantity
     from kvdiag.diagnosis.rules import all_rules, rule_named
 
-    rule = rule_named(options.rule)
-    if rule is None:
-        near = ", ".join(r.id for r in all_rules() if options.rule.split("-")[0] in r.id)
-        print(
-            f"kvdiag: no rule is called {options.rule!r}. {'Near it: ' + near if near else ''}".strip(), file=sys.stderr
-        )
-        return UNREADABLE
-    print(f"{rule.id} ({rule.severity.value})\n{rule.title}.\n")
-    for name, text in rule.sections.items():
-        print(f"{name}\n    {text}\n")
+    rule = rule_named(options.name)
+    if rule is not None:
+        print(f"{rule.id} ({rule.severity.value})\n{rule.title}.\n")
+        for name, text in rule.sections.items():
+            print(name + "\n    " + text.replace("\n", "\n    ") + "\n")
+        return CLEAN
+    trail = explain_quantity(options.name, options.release)
+    if trail is not None:
+        print("\n".join(trail))
+        return CLEAN
+    near = [r.id for r in all_rules() if set(options.name.split("-")) & set(r.id.split("-"))]
+    hint = f" Near it: {', '.join(near[:8])}." if near else " The report names the rule of each finding."
+    print(f"kvdiag: no rule or quantity is called {_plain(options.name)!r}.{hint}", file=sys.stderr)
+    return UNREADABLE
+
+
+def _support(options: argparse.Namespace) -> int:
+    from kvdiag.diagnosis.support import matrix
+
+    print(matrix())
     return CLEAN
+
+
+def _plain(text: str) -> str:
+    from kvdiag.diagnosis.text import printable
+
+    return printable(text)
 
 
 if __name__ == "__main__":

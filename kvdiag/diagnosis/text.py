@@ -226,3 +226,56 @@ class _Terminal:
             yield printable(f"      {figure.replace('_', ' ')}: {before}about {number(effect['to'])}{between}")
         if remedy["cost"]:
             yield printable(f"      {remedy['cost']}")
+
+
+_WHAT_IF = (
+    ("fraction", "Fraction", ""),
+    ("tokens", "KV tokens a rank", ""),
+    ("total_tokens", "KV tokens in all", ""),
+    ("kv_gib", "KV cache", " GiB"),
+    ("free_gib", "Free at the end", " GiB"),
+    ("requests", "Requests at once", ""),
+    ("host_gb", "Host memory a rank", " GB (10^9)"),
+)
+
+
+def what_if_lines(answer: dict[str, Any]) -> list[str]:
+    """A scenario for the terminal: what it would have, why, and what to launch."""
+    out = [answer["refused"]] if answer["refused"] else []
+    for key, name, unit in _WHAT_IF:
+        figure = answer[key]
+        if figure is None or figure["after"] is None:
+            continue
+        shown = f"{figure['after']:g}" if key == "fraction" else number(figure["after"])
+        before = figure["before"]
+        change = "" if before is None else (f"{before:g}" if key == "fraction" else number(before)) + " → "
+        between = ""
+        if figure["low"] != figure["high"]:
+            between = f"  ({number(figure['low'])} to {number(figure['high'])})"
+        of = f" of {answer['request_tokens']:,} tokens" if key == "requests" and answer["request_tokens"] else ""
+        out.append(f"{name + of:<34} {change}about {shown}{unit}{between}")
+    if answer["wanted_free_gib"] is not None:
+        out.append(f"Wanted free at the end: {answer['wanted_free_gib']:g} GiB.")
+    if answer["starts_from"] is not None:
+        keeps = f"; up to {answer['keeps_wanted']:.3f} keeps the wanted free memory" if answer["keeps_wanted"] else ""
+        out.append(f"Starts from {answer['starts_from']:.3f}{keeps}.")
+    for head, key in (("Equations", "equations"), ("It costs", "cautions"), ("Holds where", "validity")):
+        if answer[key]:
+            out += ["", head, *(f"  {line}" for line in answer[key])]
+    if answer["command"]:
+        out += ["", "Launch", f"  {answer['command']}"]
+    return out
+
+
+def compare_lines(answer: dict[str, Any]) -> list[str]:
+    """An explained difference for the terminal."""
+    out = [answer["summary"], ""] if answer.get("summary") else []
+    for step in answer.get("steps") or []:
+        tokens = f"{step['tokens']:>+12,}" if step["tokens"] is not None else ""
+        change = f"{number(step['from'])} → {number(step['to'])}" if step["from"] is not None else ""
+        out.append(f"  {step['gib']:>+8.3f} GiB {tokens}  {step['what']}  {change}".rstrip())
+    for name, pair in (answer.get("arguments") or {}).items() if isinstance(answer.get("arguments"), dict) else ():
+        out.append(f"  --{name.replace('_', '-')}: {pair}")
+    if answer.get("why_not"):
+        out.append(str(answer["why_not"]))
+    return out
