@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvdiag.diagnosis.events.pattern import NUMBER, Event, read_from
 from kvdiag.diagnosis.units import Bytes
 
@@ -19,28 +17,10 @@ from kvdiag.diagnosis.units import Bytes
     source="sglang/srt/layers/moe/fused_moe_triton/fused_moe_triton_config.py: get_moe_configs()",
     releases="0.2.15..0.5.23",
 )
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceNamed(Event):
     """The name of the GPU, as the name of a kernel's configuration carries it."""
 
     name: str | None
-
-
-@read_from(
-    r"Reported total GPU memory per device \(MiB\):",
-    fields={"mib": rf"using min: {NUMBER} MiB"},
-    samples=(
-        "nvidia-smi is not available. Falling back to torch.cuda.mem_get_info(). Reported total GPU memory per device"
-        " (MiB): [81559, 81559], using min: 81559 MiB.",
-    ),
-    source="sglang/srt/utils/common.py: get_nvgpu_memory_capacity()",
-    releases="0.5.10..0.5.23",
-)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityReported(Event):
-    """Total memory of the smallest card in MiB, where nvidia-smi could not be asked."""
-
-    mib: int | None
 
 
 @read_from(
@@ -50,7 +30,6 @@ class CapacityReported(Event):
     samples=("| N/A   35C    P0             72W /  600W |   1234MiB /  97887MiB |      0%      Default |",),
     source="nvidia-smi",
 )
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CardTable(Event):
     """A card's row of an nvidia-smi table: memory in use and in all."""
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.cards import known_capacity
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
-from kvdiag.diagnosis.events.distributed import DistributedEnd
+from kvdiag.diagnosis.events.distributed import CapacityFallback, DistributedEnd
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
-from kvdiag.diagnosis.events.hardware import CapacityReported, CardTable, DeviceNamed
+from kvdiag.diagnosis.events.hardware import CardTable, DeviceNamed
+from kvdiag.diagnosis.events.host_memory import HostPool
 from kvdiag.diagnosis.events.kv_pool import (
-    HostPool,
     KVPoolAllocated,
     MambaPool,
     PoolEnd,
@@ -296,7 +296,7 @@ class _RankBook:
                 ledger.gpu = oom.gpu if ledger.gpu is None else ledger.gpu
         printed = [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
         printed += [x.total for x in self.launch.each(CardTable) if x.total is not None]
-        printed += [Bytes(x.mib * MIB) for x in self.launch.each(CapacityReported) if x.mib is not None]
+        printed += [Bytes(x.smallest * MIB) for x in self.launch.each(CapacityFallback) if x.smallest is not None]
         if printed:
             ledger.capacity, ledger.capacity_basis = printed[0], Basis.PRINTED
             return
