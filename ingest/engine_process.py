@@ -34,7 +34,8 @@ from ingest.isolation import EXIT_MEMORY, EXIT_SOFT_LIMIT
 from kvdiag.diagnosis import diagnose, errors
 from kvdiag.diagnosis.limits import WEB_LIMITS, Limits
 from kvdiag.diagnosis.lines import Log
-from kvdiag.diagnosis.masked_copy import masked_copy
+from kvdiag.diagnosis.masked_copy import StoredLog, masked_copy
+from kvdiag.diagnosis.masking import Masker
 
 KNOWN_FROM = 32 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
 KNOWN_HEAD = 4 << 20
@@ -118,19 +119,20 @@ def mask(job: dict[str, Any], folder: Path, limits: Any, say: Any) -> list[dict[
     """The masked copy of every file, and what is to be known about each of its parts."""
     say(phase="unpacked", lines=0)
     files: list[dict[str, Any]] = []
+    masker = Masker()  # one for all: a name keeps its pseudonym throughout the upload
     for number, raw in enumerate(job["files"]):
         # a folder for each file: two archives may hold members of the same name
         target = folder / job["masked_folder"] / str(number)
         target.mkdir(parents=True, mode=0o700)
         with (folder / "raw" / str(number)).open("rb") as stream:
-            stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits)
+            stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits, masker)
         files += [about_one_file(copy, folder) for copy in stored]
     job["masked"] = sum_of(job["masked"], *(file["masked"] for file in files))
     say(phase="cleaned", files=files, masked=job["masked"])
     return files
 
 
-def about_one_file(copy: Any, folder: Path) -> dict[str, Any]:
+def about_one_file(copy: StoredLog, folder: Path) -> dict[str, Any]:
     return {
         "name": copy.name,
         "path": str(Path(copy.path).relative_to(folder)),
@@ -139,12 +141,8 @@ def about_one_file(copy: Any, folder: Path) -> dict[str, Any]:
         "encoding": copy.encoding,
         "compression": copy.compression,
         "masked": dict(copy.masked),
-        "gap": copy.gap if copy.gap is None or isinstance(copy.gap, dict) else vars_of(copy.gap),
+        "gap": copy.gap,
     }
-
-
-def vars_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in getattr(value, "__dataclass_fields__", {})}
 
 
 def sum_of(*counts: dict[str, int]) -> dict[str, int]:
@@ -152,7 +150,7 @@ def sum_of(*counts: dict[str, int]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for some in counts:
         total.update(some)
-    return dict(sorted(total.items()))
+    return {kind: count for kind, count in sorted(total.items()) if count}
 
 
 def about_the_upload(document: dict[str, Any], files: list[dict[str, Any]], masked: dict[str, int]) -> dict[str, Any]:

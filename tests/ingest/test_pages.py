@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def test_the_upload_page_shows_its_limits_and_the_command_for_this_host(client: Client) -> None:
     page = client.get("/", headers={"host": "localhost:8123"}).content.decode()
     assert "Up to 64 MiB" in page and "512 MiB" in page and "7 days" in page
-    assert "curl --data-binary @server.log http://localhost:8123/" in page
+    assert "curl --data-binary @server.log \\\n  http://localhost:8123/" in page
 
 
 def test_the_upload_page_has_no_inline_script_or_style(client: Client) -> None:
