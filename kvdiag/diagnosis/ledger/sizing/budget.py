@@ -314,3 +314,21 @@ def _choose(tried: tuple[Candidate, ...], inputs: SizingInputs) -> Candidate:
 
     nearest = min(gap(candidate) for candidate in fitting)
     return next(candidate for candidate in fitting if gap(candidate) <= nearest + _INDISTINGUISHABLE)
+
+
+def implied_fraction(inputs: SizingInputs) -> Estimate | None:
+    """The fraction that the log's own pools imply, where it does not print one: 1 − (A − pools) / P.
+
+    No prediction: it is read off the result. None without readings or pools, and where a cap sets the pool.
+    """
+    readings = readings_of(inputs.ranks)
+    pools = inputs.pools
+    if readings is None or pools.gib is None or pools.gib <= 0 or inputs.max_total_tokens is not None:
+        return None
+    taken = pools.gib + (pools.state_gib or 0.0)
+    margin = HALF_DIGIT * (pools.figures + (2 if pools.state_gib else 0) + 1) + EXACT
+    left = readings.after_weights.value - taken
+    opening = readings.opening.value
+    if left < 0:
+        return None
+    return Estimate(1 - left / opening, 1 - (left + HALF_DIGIT) / opening, min(1.0, 1 - (left - margin) / opening))

@@ -50,6 +50,17 @@ def end_free(inputs: SizingInputs) -> float | None:
     return min(ends) if ends else None
 
 
+def lowest_free(inputs: SizingInputs) -> float | None:
+    """The lowest free memory on the way from the pool to the end, over all ranks."""
+    lows = [rank.lowest for rank in inputs.ranks if rank.lowest is not None]
+    return min(lows) if lows else None
+
+
+def least_on_the_way(lowest: float, wanted: float) -> float:
+    """How low free memory may get before the end: half of what is wanted there, or as low as this log already went."""
+    return min(lowest, wanted / 2)
+
+
 def growth_outside(inputs: SizingInputs, budget: Budget) -> float:
     """GiB that a draft's pool takes from the reserve for each GiB more of budget; 0 when the budget pays for it.
 
@@ -65,15 +76,23 @@ def growth_outside(inputs: SizingInputs, budget: Budget) -> float:
     return each / way.bytes_per_reported_token * share
 
 
-def smallest_start(budget: Budget) -> float | None:
+def printed_share(inputs: SizingInputs, budget: Budget) -> float:
+    """What the fraction in effect is divided by to get the one to set: below 1 where a hidden multiplier acts."""
+    return inputs.fraction / budget.fraction if inputs.fraction else 1.0
+
+
+def smallest_start(inputs: SizingInputs, budget: Budget) -> float | None:
     """The smallest multiple of 0.001 whose budget holds at least one page of tokens; None when none does."""
-    steps = math.floor(budget.smallest_fraction / STEP + _TINY) + 1
+    share = printed_share(inputs, budget)
+    steps = math.floor(budget.smallest_fraction * share / STEP + _TINY) + 1
     opening, after = budget.readings.opening.value, budget.readings.after_weights.value
     for step in range(max(1, steps), 1001):
-        fraction = step * STEP
+        fraction = step * STEP / share
+        if fraction > 1:
+            return None
         kv = after - opening * (1 - fraction)
         if kv > _TINY and (budget.arithmetic is None or budget.arithmetic.tokens(kv) > 0):
-            return round(fraction, 3)
+            return round(step * STEP, 3)
     return None
 
 
@@ -100,7 +119,7 @@ def ceil_step(fraction: float) -> float:
 
 def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float | None) -> Fractions:
     """The smallest fraction that starts and the largest that keeps the wanted free memory."""
-    start = smallest_start(budget)
+    start = smallest_start(inputs, budget)
     if wanted is None or end_free(inputs) is None:
         return Fractions(starts_from=start, keeps_wanted=None, why="the log does not show the free memory at the end")
     if capped:
@@ -109,6 +128,15 @@ def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float 
         )
     exact = fraction_for_free(inputs, budget, wanted)
     assert exact is not None
+    lowest = lowest_free(inputs)
+    if lowest is not None:
+        # memory that comes back before the end does not help a capture that comes before it
+        room = lowest - least_on_the_way(lowest, wanted)
+        exact = min(
+            exact,
+            budget.fraction + room / (budget.readings.opening.value * (1 + growth_outside(inputs, budget))),
+        )
+    exact *= printed_share(inputs, budget)
     most = min(HIGHEST, floor_step(exact))
     if start is None or most < start:
         return Fractions(

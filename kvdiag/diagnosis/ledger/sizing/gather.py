@@ -89,6 +89,7 @@ def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
         pool_end=pool_end.available.gib if pool_end else None,
         after_pool=_came_back(readings, pool_end),
         end=_end(launch, ledger),
+        lowest=_lowest(readings, pool_end),
         graphs=_booked(ledger, Pool.CUDA_GRAPHS, Model.TARGET),
         capacity=ledger.capacity.gib if ledger.capacity is not None else None,
         tokens=ledger.kv_tokens,
@@ -128,6 +129,13 @@ def _came_back(readings: Sequence[Reading], pool_end: Reading | None) -> float |
             break
         seen.append(reading.available.gib)
     return max(seen) if seen else None
+
+
+def _lowest(readings: Sequence[Reading], pool_end: Reading | None) -> float | None:
+    """The lowest reading from the target's pool on."""
+    if pool_end is None:
+        return None
+    return min(reading.available.gib for reading in readings[list(readings).index(pool_end) :])
 
 
 def _end(launch: Launch, ledger: Ledger) -> float | None:

@@ -41,6 +41,7 @@ class RankMemory:
     pool_end       after the target's pools ("Memory pool end")
     after_pool     the highest later reading before graphs: shows memory that came back after sizing
     end            last start-up reading
+    lowest         the lowest reading from the target's pool on: memory may come back before the end
     graphs         what the captures of the target took, summed
     tokens         tokens of its own full pool; `pool` GiB of all its target KV pools
     """
@@ -52,6 +53,7 @@ class RankMemory:
     pool_end: float | None = None
     after_pool: float | None = None
     end: float | None = None
+    lowest: float | None = None
     graphs: float | None = None
     capacity: float | None = None
     tokens: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvdiag.diagnosis.ledger.sizing.budget import EXACT, Budget
+from kvdiag.diagnosis.ledger.sizing.budget import EXACT, Budget, implied_fraction
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.swa import SplitRule
 from kvdiag.diagnosis.units import GIB
@@ -245,7 +245,9 @@ def _why_unknown(inputs: SizingInputs, budget: Budget | None) -> str:
             f"{budget.reserve:.2f}; raise --mem-fraction-static above {budget.smallest_fraction:.4f}"
         )
     if inputs.fraction is None:
-        return "the log does not say which fraction was in effect"
+        implied = implied_fraction(inputs)
+        said = "the log does not say which fraction was in effect"
+        return said if implied is None else f"{said}; its pools imply about {implied.value:.3f}"
     if budget is None:
         return "the log lacks the free memory before or after loading"
     if not inputs.tokens:

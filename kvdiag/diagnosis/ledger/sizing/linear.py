@@ -90,7 +90,7 @@ def state_pool(
         slots = (by_ratio if radix else (given or requests or 512)) // dp
         return StatePool(slots, slots * state * (1 + drafts))
     if at < release("0.5.13"):
-        return _separate_speculation(share, state, at, given, requests, dp, radix, drafts)
+        return _separate_speculation(budget, ratio, state, at, given, requests, dp, radix, drafts)
     padding = 1 if at >= release("0.5.17") else 0
     if given is not None:
         slots = given // dp
@@ -105,7 +105,8 @@ def state_pool(
 
 
 def _separate_speculation(
-    share: float,
+    budget: float,
+    ratio: float,
     state: float,
     at: Release,
     given: int | None,
@@ -122,5 +123,5 @@ def _separate_speculation(
     if not radix and (requests is not None or at < release("0.5.9")):
         slots = (requests or 512) // dp
         return StatePool(slots, slots * state + (speculative if at >= release("0.5.8") else 0.0))
-    slots = max(0, int((share - speculative) // state))
+    slots = max(0, int((budget - speculative) * ratio / (1 + ratio) // state))
     return StatePool(slots, slots * state + speculative)

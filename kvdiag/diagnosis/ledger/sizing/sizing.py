@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from kvdiag.diagnosis.ledger.sizing import requests as limits_on_requests
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
-from kvdiag.diagnosis.ledger.sizing.budget import FORMULA, Budget, compute
+from kvdiag.diagnosis.ledger.sizing.budget import FORMULA, Budget, compute, implied_fraction
 from kvdiag.diagnosis.ledger.sizing.cell import CellSize, cell_size
+from kvdiag.diagnosis.ledger.sizing.estimate import Estimate
 from kvdiag.diagnosis.ledger.sizing.free_memory import Fractions, fractions, wanted_free
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.limits import Limit, LimitedBy, cap_binds, decide
@@ -44,6 +45,7 @@ class Sizing:
     requests: RequestCheck | None
     wanted_free: float | None
     fractions: Fractions | None
+    implied_fraction: Estimate | None = None
 
     @property
     def limited_by(self) -> LimitedBy:
@@ -98,6 +100,7 @@ class Sizing:
                 "keeps_wanted": self.fractions.keeps_wanted,
                 "why": self.fractions.why or None,
             },
+            "implied_fraction": None if self.implied_fraction is None else self.implied_fraction.rounded(3),
             "inputs": to_document(self.inputs),
         }
 
@@ -114,6 +117,7 @@ def size_inputs(inputs: SizingInputs) -> Sizing:
         requests=check_requests(inputs),
         wanted_free=wanted,
         fractions=fractions(inputs, budget, cap_binds(inputs), wanted) if budget else None,
+        implied_fraction=implied_fraction(inputs) if inputs.fraction is None else None,
     )
 
 

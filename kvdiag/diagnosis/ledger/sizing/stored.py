@@ -145,6 +145,9 @@ def _rank(rank: Mapping[str, Any], launch: Mapping[str, Any]) -> RankMemory:
             break
         if reading.get("moment") == "weights_end":
             loads.append(reading.get("available_gib"))
+    moments = [reading.get("moment") for reading in readings]
+    start = moments.index("pool_end") if "pool_end" in moments else len(readings)
+    later = [r["available_gib"] for r in readings[start:] if r.get("available_gib") is not None]
     done = launch.get("outcome") == "ready" or _mapping(launch.get("limits")).get("max_total_num_tokens")
     return RankMemory(
         id=str(rank.get("id") or ""),
@@ -153,6 +156,7 @@ def _rank(rank: Mapping[str, Any], launch: Mapping[str, Any]) -> RankMemory:
         usage=_booked(rank, "weights", "target"),
         pool_end=first("pool_end"),
         end=rank.get("free_gib") if done else None,
+        lowest=min(later) if later else None,
         graphs=_booked(rank, "cuda_graphs", "target"),
         capacity=rank.get("capacity_gib"),
         tokens=rank.get("kv_tokens"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvdiag.diagnosis.launches import Launch as ServerLaunch
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
-from kvdiag.diagnosis.ledger.sizing.free_memory import HIGHEST, STEP, end_free
+from kvdiag.diagnosis.ledger.sizing.free_memory import HIGHEST, STEP, end_free, least_on_the_way, lowest_free
 from kvdiag.diagnosis.ledger.sizing.inputs import Family
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
@@ -150,6 +150,9 @@ class _Answer:
             return "no start: the budget does not hold a single page of tokens"
         if free is not None and free.after is not None and free.after < 0:
             return f"no start: {-free.after:.2f} GiB more would be needed than the card has"
+        lowest = lowest_of(self.sizing, self.base, then)
+        if lowest is not None and lowest < 0:
+            return f"no start: {-lowest:.2f} GiB more would be needed on the way than the card has"
         return None
 
     def _requests(self, tokens: Figure, length: int | None) -> Figure | None:
@@ -302,6 +305,16 @@ def free_of(sizing: Sizing, base: Launch, then: Launch) -> float | None:
     return end - (then.pools_gib(tokens_of(sizing, base, then)) - base.pools_gib(before)) - then.fixed
 
 
+def lowest_of(sizing: Sizing, base: Launch, then: Launch) -> float | None:
+    """GiB free at the lowest point on the way to the end, changed launch; None where the log does not show it."""
+    lowest = lowest_free(sizing.inputs)
+    if lowest is None:
+        return None
+    before = sizing.inputs.tokens or 0
+    more = then.pools_gib(tokens_of(sizing, base, then)) - base.pools_gib(before)
+    return lowest - more - then.fixed
+
+
 def page_of(launch: Launch) -> int:
     """Tokens of one page."""
     return max(1, launch.arithmetic.page)
@@ -318,9 +331,14 @@ def largest_with_free(sizing: Sizing, base: Launch, launch: Launch, wanted: floa
     if wanted is None or start is None or end_free(sizing.inputs) is None or cap_binds(sizing.inputs):
         return None
 
+    lowest = lowest_free(sizing.inputs)
+
     def too_much(fraction: float) -> bool:
-        free = free_of(sizing, base, forward.with_fraction(sizing, launch, fraction))
-        return free is None or free < wanted - 1e-9
+        then = forward.with_fraction(sizing, launch, fraction)
+        free, on_the_way = free_of(sizing, base, then), lowest_of(sizing, base, then)
+        if free is None or free < wanted - 1e-9:
+            return True
+        return lowest is not None and on_the_way is not None and on_the_way < least_on_the_way(lowest, wanted) - 1e-9
 
     cap = launch.arithmetic.cap
     if cap is not None and tokens_of(sizing, base, forward.with_fraction(sizing, launch, HIGHEST)) >= cap - page_of(
