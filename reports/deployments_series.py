@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +64,14 @@ class Series:
 
     def before(self, report: StoredReport) -> StoredReport | None:
         """The launch before this one."""
-        earlier = (each for each in self.reports if _order(each) < _order(report))
-        return next(earlier, None)
+        return next(self._earlier(report), None)
+
+    def ready_before(self, report: StoredReport) -> StoredReport | None:
+        """The newest launch before this one that became ready: what a failed start is not compared with."""
+        return next((each for each in self._earlier(report) if each.outcome == "ready"), None)
+
+    def _earlier(self, report: StoredReport) -> Iterator[StoredReport]:
+        return (each for each in self.reports if _order(each) < _order(report))
 
 
 def _order(report: StoredReport) -> tuple[Any, int]:

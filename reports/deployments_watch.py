@@ -49,7 +49,7 @@ def watch_report(report: StoredReport) -> None:
         alerts_findings.count_open(deployment)
         settle_predictions(deployment, report, launch)
         if not is_again:
-            base = comparison.baseline or comparison.previous
+            base = comparison.baseline or series.ready_before(report)
             same = comparison.previous is not None and _is_same_log(comparison.previous, report)
             warned = [] if same else worth_telling(report, base, opened, Thresholds.of(deployment.team.settings))
             for warn in warned:
@@ -77,7 +77,7 @@ def compare(deployment: Deployment, series: Series, report: StoredReport, launch
         values["moved"] = deployments_changes.moved_words(before, launch)[:300]
         if previous.kv_tokens and report.kv_tokens is not None:
             values["tokens_change"] = report.kv_tokens / previous.kv_tokens - 1
-    base = baseline or previous
+    base = baseline or series.ready_before(report) or previous
     if base is not None:
         values["explained"] = explained(deployments_changes.launch_of(base.document) or {}, launch)
     comparison, _ = Comparison.objects.update_or_create(report=report, defaults=values)

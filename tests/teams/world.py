@@ -66,7 +66,13 @@ def finding(rule: str, severity: str = "warning") -> dict[str, Any]:
 
 
 def upload(
-    *, team: Team | None, uploader: User | None, log: str = "", at: datetime | None = None, name: str = "server.log", **more: Any
+    *,
+    team: Team | None,
+    uploader: User | None,
+    log: str = "",
+    at: datetime | None = None,
+    name: str = "server.log",
+    **more: Any,
 ) -> Upload:
     """An upload that is diagnosed already, with its masked copy on disk when `log` is given."""
     row = Upload.objects.create(
@@ -108,7 +114,9 @@ class World:
     other_team: Team
     clock: datetime = field(default_factory=lambda: timezone.now() - timedelta(days=40))
 
-    def launch(self, deployment: str = "kimi-prod", *, log: str = "", by: User | None = None, **changes: Any) -> StoredReport:
+    def launch(
+        self, deployment: str = "kimi-prod", *, log: str = "", by: User | None = None, **changes: Any
+    ) -> StoredReport:
         """One more start of a deployment, a day after the one before."""
         self.clock += timedelta(days=1)
         row = upload(team=self.team, uploader=by or self.bob, log=log, at=self.clock, deployment_key=deployment)

@@ -1,0 +1,189 @@
+"""Launches in series: what they join, what each changed, and what is worth an alert."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.models import Upload
+from reports.alerts_findings import set_state, wake_muted
+from reports.deployments import pin
+from reports.models import Alert, Comparison, TrackedFinding
+from teams.deployments import merge_deployments
+from teams.models import Deployment
+from tests.teams import world as worlds
+from tests.teams.world import World
+
+State = TrackedFinding.State
+
+
+def kinds(stored: object) -> list[str]:
+    return sorted(Alert.objects.filter(report=stored).values_list("kind", flat=True))
+
+
+def test_launches_join_the_deployment_that_was_named(world: World) -> None:
+    one, two = world.launch("prod"), world.launch("Prod ")
+    assert one.upload.deployment == two.upload.deployment
+    assert one.upload.deployment is not None
+    assert Deployment.objects.get().launch_count == 2
+
+
+def test_unnamed_launches_join_by_model_hardware_and_layout(world: World) -> None:
+    made = [worlds.upload(team=world.team, uploader=world.bob) for _ in range(3)]
+    worlds.report(made[0])
+    worlds.report(made[1], worlds.document(fraction=0.9))
+    worlds.report(made[2], worlds.document(model="/models/Another"))
+    joined = [Upload.objects.get(pk=each.pk).deployment_id for each in made]
+    assert joined[0] == joined[1] != joined[2]
+
+
+def test_a_merged_deployment_receives_what_its_old_key_sends(world: World) -> None:
+    old, new = world.launch("old name").upload.deployment, world.launch("new name").upload.deployment
+    assert old is not None and new is not None
+    merge_deployments(old, new, by=world.alice)
+    assert world.launch("old name").upload.deployment == new
+    assert new.uploads.count() == 3
+
+
+def test_the_change_and_what_it_moved_are_said_in_words(world: World) -> None:
+    world.launch(fraction=0.85, free=9.37, release="0.5.7")
+    stored = world.launch(fraction=0.88, free=7.43, release="0.5.9")
+    comparison = Comparison.objects.get(report=stored)
+    assert comparison.change == "SGLang 0.5.7 to 0.5.9, fraction 0.85 to 0.88"
+    assert comparison.moved == "−1.94 GiB free"
+    assert comparison.marks == ["SGLang 0.5.7 to 0.5.9"]
+
+
+def test_nothing_changed_is_said_as_well(world: World) -> None:
+    world.launch()
+    assert Comparison.objects.get(report=world.launch()).change == "nothing changed"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "alerts"), [(95_001, []), (95_000, ["tokens"]), (80_000, ["tokens"]), (120_000, [])]
+)
+def test_five_per_cent_fewer_tokens_raise_an_alert(world: World, tokens: int, alerts: list[str]) -> None:
+    world.launch(tokens=100_000)
+    assert kinds(world.launch(tokens=tokens)) == alerts
+
+
+@pytest.mark.parametrize(("seconds", "alerts"), [(129.0, []), (130.0, ["slower"])])
+def test_a_third_longer_start_raises_an_alert(world: World, seconds: float, alerts: list[str]) -> None:
+    world.launch(ready_after=100.0)
+    assert kinds(world.launch(ready_after=seconds)) == alerts
+
+
+def test_a_short_start_may_waver(world: World) -> None:
+    world.launch(ready_after=8.0)
+    assert kinds(world.launch(ready_after=12.5)) == []
+
+
+@pytest.mark.parametrize(("free", "alerts"), [(7.42, []), (6.94, []), (6.93, ["free"])])
+def test_less_free_memory_raises_an_alert_and_rounding_does_not(world: World, free: float, alerts: list[str]) -> None:
+    world.launch(free=7.43)
+    assert kinds(world.launch(free=free)) == alerts
+
+
+def test_a_missing_figure_is_no_drop(world: World) -> None:
+    world.launch(tokens=100_000, free=7.43, ready_after=100.0)
+    assert kinds(world.launch(tokens=None, free=None, ready_after=None, outcome="incomplete")) == []
+
+
+def test_the_same_log_sent_again_is_quiet(world: World) -> None:
+    world.launch(tokens=100_000)
+    again = world.launch(tokens=50_000)
+    Alert.objects.all().delete()
+    third = worlds.upload(team=world.team, uploader=world.bob, deployment_key="kimi-prod")
+    third.sha256 = again.upload.sha256
+    third.save()
+    assert kinds(worlds.report(third, worlds.document(tokens=50_000))) == []
+
+
+def test_a_new_critical_finding_raises_an_alert_once(world: World) -> None:
+    world.launch()
+    assert kinds(world.launch(findings=[("gpu-oom-in-capture", "critical")])) == ["finding"]
+    assert kinds(world.launch(findings=[("gpu-oom-in-capture", "critical")])) == []
+
+
+def test_the_pinned_baseline_is_what_counts(world: World) -> None:
+    first = world.launch(tokens=100_000)
+    assert first.upload.deployment is not None
+    pin(first.upload.deployment, first, by=world.alice)
+    assert kinds(world.launch(tokens=97_000)) == []
+    assert kinds(world.launch(tokens=94_500)) == ["tokens"], "5.5 % below the baseline, 2.6 % below the one before"
+
+
+def test_a_failed_start_is_not_what_the_next_is_measured_by(world: World) -> None:
+    world.launch(free=7.43)
+    world.launch(free=21.7, outcome="failed")
+    assert kinds(world.launch(free=7.40)) == []
+
+
+def test_a_teams_own_thresholds_hold(world: World) -> None:
+    world.team.settings = {"tokens_drop_percent": 20.0}
+    world.team.save()
+    world.launch(tokens=100_000)
+    assert kinds(world.launch(tokens=85_000)) == []
+
+
+def test_a_second_run_of_the_same_report_leaves_the_same_rows(world: World) -> None:
+    from reports.deployments_watch import watch_report
+
+    world.launch(tokens=100_000)
+    stored = world.launch(tokens=80_000, findings=[("thin-slack-after-capture", "warning")])
+    before = (Alert.objects.count(), TrackedFinding.objects.count(), Comparison.objects.count())
+    watch_report(stored)
+    assert (Alert.objects.count(), TrackedFinding.objects.count(), Comparison.objects.count()) == before
+
+
+def test_a_finding_goes_and_comes_back_as_regressed(world: World) -> None:
+    rule = [("thin-slack-after-capture", "warning")]
+    world.launch(findings=rule)
+    tracked = TrackedFinding.objects.get()
+    assert tracked.state == State.OPEN
+    world.launch(findings=[])
+    tracked.refresh_from_db()
+    assert tracked.state == State.GONE
+    world.launch(findings=rule)
+    tracked.refresh_from_db()
+    assert tracked.state == State.REGRESSED
+
+
+def test_a_log_that_ends_early_closes_no_finding(world: World) -> None:
+    world.launch(findings=[("thin-slack-after-capture", "warning")])
+    world.launch(findings=[], outcome="incomplete")
+    assert TrackedFinding.objects.get().state == State.OPEN
+
+
+def test_a_mute_needs_a_reason_and_an_end_and_wakes_by_itself(world: World) -> None:
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    world.launch(findings=[("thin-slack-after-capture", "warning")])
+    tracked = TrackedFinding.objects.get()
+    with pytest.raises(ValueError):
+        set_state(tracked, State.MUTED, by=world.bob, reason="known")
+    set_state(tracked, State.MUTED, by=world.bob, reason="known", until=timezone.now() + timedelta(days=1))
+    assert Deployment.objects.get().open_findings == 0
+    world.launch(findings=[("thin-slack-after-capture", "warning")])
+    tracked.refresh_from_db()
+    assert tracked.state == State.MUTED
+    TrackedFinding.objects.update(muted_until=timezone.now() - timedelta(seconds=1))
+    assert wake_muted() == 1
+    assert Deployment.objects.get().open_findings == 1
+
+
+def test_an_older_log_that_arrives_late_does_not_become_the_newest(world: World) -> None:
+    from datetime import timedelta
+
+    newest = world.launch(tokens=100_000)
+    late = worlds.upload(
+        team=world.team, uploader=world.bob, at=newest.upload.created_at - timedelta(days=3), deployment_key="kimi-prod"
+    )
+    worlds.report(late, worlds.document(tokens=1_000))
+    assert Deployment.objects.get().last_kv_tokens == 100_000
+
+
+def test_uploads_of_nobody_join_nothing(world: World) -> None:
+    worlds.report(worlds.upload(team=None, uploader=None))
+    assert not Deployment.objects.exists()
