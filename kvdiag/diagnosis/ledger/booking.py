@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.cards import known_capacity
+from kvdiag.diagnosis.events.buffers import BufferAllocated
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.distributed import CapacityFallback, DistributedEnd
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
@@ -16,10 +17,15 @@ from kvdiag.diagnosis.events.hardware import CardTable, DeviceNamed
 from kvdiag.diagnosis.events.host_memory import HostPool
 from kvdiag.diagnosis.events.kv_pool import (
     KVPoolAllocated,
+    KVPoolReserved,
+    MambaCheckpointPool,
     MambaPool,
     PoolEnd,
+    PostCapturePool,
+    ReplayBuffers,
     SlidingWindowPool,
     SlidingWindowUsage,
+    UnifiedPool,
 )
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
@@ -31,6 +37,7 @@ from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.units import GIB, MIB, Bytes
 
 PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" figure
+LOOSE = GIB // 5  # an assumed table must account for the drop to this, or it would hide what is unexplained
 NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
 
 
@@ -39,6 +46,23 @@ class _Step:
     """What happened between two readings."""
 
     entries: list[Entry] = field(default_factory=list)
+    buffers: list[Entry] = field(default_factory=list)  # printed sizes that count only where the drop holds them
+
+
+# What a printed buffer is for, to the pool it belongs to; others live in other processes or within a pool's own figure.
+_BUFFERS = {
+    "all-reduce symmetric memory": Pool.DISTRIBUTED,
+    "symmetric memory pool": Pool.DISTRIBUTED,
+    "symmetric buffer": Pool.DISTRIBUTED,
+    "DeepEP buffer": Pool.DISTRIBUTED,
+    "NPU shared space": Pool.DISTRIBUTED,
+    "embedding pool": Pool.BUFFERS,
+    "routed experts": Pool.BUFFERS,
+    "staging buffer": Pool.BUFFERS,
+    "DCP pack buffers": Pool.BUFFERS,
+    "transfer embedding pool": Pool.BUFFERS,
+    "prefill graph workspace": Pool.WORKSPACE,
+}
 
 
 def book(launch: Launch) -> list[Ledger]:
@@ -102,6 +126,16 @@ class _RankBook:
                 self._sliding_window_sum(event)
             case MambaPool():
                 self._mamba(event)
+            case PostCapturePool():
+                self._post_capture_pool(event)
+            case UnifiedPool():
+                self._unified_pool(event)
+            case MambaCheckpointPool(size=size) if size is not None:
+                self._enter(Pool.MAMBA_STATE, Model.TARGET, size, Basis.PRINTED, event.line, "int8 checkpoints")
+            case ReplayBuffers(size=size) if size:
+                self._enter(Pool.MAMBA_STATE, self._pool_model(), size, Basis.PRINTED, event.line, "replay buffers")
+            case BufferAllocated():
+                self._buffer(event)
             case PoolEnd():
                 self.pool_ends += 1
                 self._read(Moment.POOL_END, self._pool_model(), event.available, event.line)
@@ -167,6 +201,30 @@ class _RankBook:
             self.ledger.mamba_slots = event.slots
             self.ledger.mamba_size = size
 
+    def _post_capture_pool(self, event: PostCapturePool) -> None:
+        """The pool as it really is, where the line before capture was an upper bound of addresses."""
+        model = Model.DRAFT if event.model == "draft" else Model.TARGET
+        self.ledger.pools.append(KVPool(model, event.tokens, event.size, False, event.dtype, 1, (event.line,)))
+        if event.size is not None:
+            self._enter(Pool.KV_CACHE, model, event.size, Basis.PRINTED, event.line)
+        self._read(Moment.POOL_END, model, event.available, event.line)
+
+    def _unified_pool(self, event: UnifiedPool) -> None:
+        """One byte budget for several pools: its whole size, and the tokens of the full pool."""
+        mine = [p for p in self.ledger.pools if p.model is Model.TARGET]
+        if event.size is not None and event.what == "allocated" and not mine:
+            self.ledger.pools.append(KVPool(Model.TARGET, None, event.size, False, None, 1, (event.line,)))
+            self._enter(Pool.KV_CACHE, Model.TARGET, event.size, Basis.PRINTED, event.line, "unified pool")
+        elif event.tokens is not None and mine and mine[-1].tokens is None:
+            mine[-1].tokens = event.tokens
+            mine[-1].lines = (*mine[-1].lines, event.line)
+
+    def _buffer(self, event: BufferAllocated) -> None:
+        pool = _BUFFERS.get(event.what)
+        if pool is not None and event.size is not None:
+            size = Bytes(event.size * (event.count or 1))
+            self.step.buffers.append(Entry(pool, self.loading, size, Basis.PRINTED, (event.line,), event.what))
+
     # Readings and what lies between them
 
     def _enter(self, pool: Pool, model: Model, size: Bytes, basis: Basis, line: LogLine, what: str = "") -> None:
@@ -203,12 +261,18 @@ class _RankBook:
         entries = self._split_pools(self.step.entries)
         rest = Bytes(drop - sum(e.size for e in entries))
         ledger.entries.extend(entries)
+        for buffer in self.step.buffers:
+            if 0 < buffer.size <= rest + PRINT:
+                ledger.entries.append(buffer)
+                rest = Bytes(rest - buffer.size)
         self.step = _Step()
         lines = (before.line, reading.line)
         pool, what = self._destination(before, reading, entries)
         if pool is Pool.REQUEST_TABLE:
             rest = self._request_table(rest, reading, lines)
             pool, what = Pool.UNEXPLAINED, ""
+            if self.launch.value("enable_lora") or self.launch.value("lora_paths"):
+                pool, what = Pool.LORA, "LoRA adapters' buffers, which no line prints"
         if abs(rest) <= NOISE:
             return
         if pool is not Pool.UNEXPLAINED:
@@ -223,9 +287,7 @@ class _RankBook:
             case Moment.WEIGHTS_END if before.moment is Moment.WEIGHTS_BEGIN:
                 return (Pool.UNEXPLAINED, "") if Pool.WEIGHTS in took else (Pool.WEIGHTS, "")
             case Moment.POOL_END if before.moment in (Moment.WEIGHTS_END, Moment.POOL_END, Moment.WEIGHTS_BEGIN):
-                if took & {Pool.KV_CACHE, Pool.MAMBA_STATE}:
-                    if self.launch.value("enable_lora") or self.launch.value("lora_paths"):
-                        return Pool.LORA, "LoRA adapters' buffers"
+                if took & {Pool.KV_CACHE, Pool.SWA_KV_CACHE, Pool.MAMBA_STATE} or self.launch.has(KVPoolReserved):
                     return Pool.REQUEST_TABLE, ""
                 return Pool.KV_CACHE, "no line prints the pool; what was taken from the weights to its end"
             case Moment.CUDA_GRAPH_BEGIN | Moment.WEIGHTS_BEGIN:
@@ -242,7 +304,11 @@ class _RankBook:
         """Book the request table as far as the drop holds it; what it leaves is returned."""
         if reading.model is Model.DRAFT or rest <= PRINT:
             return rest
-        fitting = [t for t in request_tables(self.launch, self.ledger.rank) if 0 < t.size <= rest + 4 * PRINT]
+        fitting = [
+            t
+            for t in request_tables(self.launch, self.ledger.rank)
+            if 0 < t.size <= rest + 4 * PRINT and (t.basis is Basis.DERIVED or rest - t.size <= LOOSE)
+        ]
         if not fitting:
             return rest
         table = max(fitting, key=lambda t: t.size)

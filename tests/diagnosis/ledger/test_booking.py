@@ -1,0 +1,193 @@
+"""Every drop between two readings is booked, and where it belongs."""
+
+import io
+
+import pytest
+
+from kvdiag.diagnosis.events import Matcher
+from kvdiag.diagnosis.launches import split_launches
+from kvdiag.diagnosis.ledger.booking import book
+from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Pool
+from kvdiag.diagnosis.lines import LineReader, Log
+from kvdiag.diagnosis.units import GIB
+
+
+def ledgers(text: str) -> list[Ledger]:
+    matcher = Matcher()
+    reader = LineReader([Log("log.txt", io.BytesIO(text.encode()))], matcher.phrases, dense=matcher.dense)
+    return [ledger for launch in split_launches(matcher.read(reader)) for ledger in book(launch)]
+
+
+def ledger(*messages: str, rank: str = "TP0") -> Ledger:
+    stamped = [f"[2026-03-02 09:14:{n:02d} {rank}] {message}" for n, message in enumerate(messages)]
+    (only,) = ledgers("\n".join(stamped) + "\n")
+    closes(only)
+    return only
+
+
+def closes(one: Ledger) -> None:
+    assert one.opening is not None and one.closing is not None
+    taken = sum(entry.size for entry in one.entries)
+    assert abs(one.opening.available - taken - one.closing.available) <= 64 * len(one.readings)
+
+
+def gib(one: Ledger, pool: Pool, model: Model = Model.TARGET) -> float | None:
+    taken = one.taken(pool, model=model)
+    return None if taken is None else round(taken / GIB, 2)
+
+
+LOAD = (
+    "Load weight begin. avail mem=94.04 GB",
+    "Load weight end. type=KimiK25ForConditionalGeneration, dtype=torch.bfloat16, avail mem=21.71 GB,"
+    " mem usage=72.33 GB.",
+)
+POOL = ("KV Cache is allocated. #tokens: 159277, KV size: 10.42 GB", "Memory pool end. avail mem=11.28 GB")
+DRAFT_LOAD = (
+    "Load weight begin. avail mem=9.42 GB",
+    "Load weight end. type=LlamaForCausalLMEagle3, dtype=torch.bfloat16, avail mem=8.47 GB, mem usage=0.95 GB.",
+)
+
+
+def test_weights_and_pool_are_booked_as_printed() -> None:
+    one = ledger(*LOAD, *POOL)
+    assert gib(one, Pool.WEIGHTS) == 72.33
+    assert gib(one, Pool.KV_CACHE) == 10.42
+    assert gib(one, Pool.UNEXPLAINED) == 0.01
+
+
+def test_a_draft_model_that_loads_after_the_graphs_is_booked_apart() -> None:
+    one = ledger(
+        *LOAD,
+        *POOL,
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=10.66 GB",
+        "Capture cuda graph end. Time elapsed: 38.12 s. mem usage=1.21 GB. avail mem=9.45 GB.",
+        *DRAFT_LOAD,
+        "KV Cache is allocated. #tokens: 159277, K size: 0.30 GB, V size: 0.30 GB",
+        "Memory pool end. avail mem=7.86 GB",
+        "Capture draft cuda graph begin. This can take up to several minutes. avail mem=7.86 GB",
+        "Capture draft cuda graph end. Time elapsed: 6.04 s. mem usage=0.25 GB. avail mem=7.61 GB.",
+    )
+    assert gib(one, Pool.WEIGHTS, Model.DRAFT) == 0.95
+    assert gib(one, Pool.KV_CACHE, Model.DRAFT) == 0.6
+    assert gib(one, Pool.CUDA_GRAPHS, Model.DRAFT) == 0.25
+    assert gib(one, Pool.CUDA_GRAPHS) == 1.21
+    assert gib(one, Pool.WORKSPACE) == 0.62
+    assert one.kv_tokens == 159277
+
+
+def test_a_draft_model_that_loads_before_both_pools_is_booked_apart() -> None:
+    one = ledger(
+        *LOAD,
+        "Load weight begin. avail mem=21.71 GB",
+        "Load weight end. elapsed=3.1 s, type=LlamaForCausalLMEagle3, avail mem=20.76 GB, mem usage=0.95 GB.",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 142000, KV size: 9.29 GB",
+        "Memory pool end. avail mem=11.45 GB",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 142000, K size: 0.27 GB, V size: 0.27 GB",
+        "Memory pool end. avail mem=10.91 GB",
+        "Capture target decode CUDA graph begin. backend=full, num_tokens_per_bs=4, bs=[1, 2], avail mem=10.40 GB",
+        "Capture target decode CUDA graph end. elapsed=12.26 s, mem usage=0.34 GB, avail mem=10.06 GB.",
+    )
+    assert gib(one, Pool.WEIGHTS, Model.DRAFT) == 0.95
+    assert gib(one, Pool.KV_CACHE) == 9.29
+    assert gib(one, Pool.KV_CACHE, Model.DRAFT) == 0.54
+    assert gib(one, Pool.CUDA_GRAPHS) == 0.34
+    assert one.kv_tokens == 142000
+
+
+@pytest.mark.parametrize("order", [("swa", "full"), ("full", "swa")])
+def test_two_sliding_window_pools_are_not_counted_again_as_their_sum(order: tuple[str, str]) -> None:
+    lines = {
+        "swa": "KV Cache is allocated. #tokens: 171008, K size: 6.10 GB, V size: 6.10 GB",
+        "full": "KV Cache is allocated. #tokens: 213761, K size: 3.00 GB, V size: 3.00 GB",
+    }
+    one = ledger(
+        *LOAD,
+        "Use sliding window memory pool. full_layer_tokens=213761, swa_layer_tokens=171008",
+        *(lines[name] for name in order),
+        "SWAKVPool mem usage: 18.20 GB, swa size: 171008, full size: 213761",
+        "Memory pool end. avail mem=3.50 GB",
+    )
+    assert gib(one, Pool.SWA_KV_CACHE) == 12.2
+    assert gib(one, Pool.KV_CACHE) == 6.0
+    assert one.kv_tokens == 213761
+    assert one.kv_size is not None and round(one.kv_size / GIB, 2) == 18.2
+
+
+def test_a_pool_that_no_line_prints_is_what_was_taken_and_says_so() -> None:
+    one = ledger(
+        "Load weight begin. avail mem=191.00 GB",
+        "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=176.33 GB",
+        "Memory pool end. avail mem=22.83 GB",
+    )
+    (pool,) = [entry for entry in one.entries if entry.pool is Pool.KV_CACHE]
+    assert (round(pool.size / GIB, 2), pool.basis) == (153.5, Basis.DERIVED)
+    assert gib(one, Pool.WEIGHTS) == 14.67
+
+
+def test_memory_that_comes_back_in_a_capture_is_a_negative_entry() -> None:
+    one = ledger(
+        *LOAD,
+        *POOL,
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=10.66 GB",
+        "Capture cuda graph end. Time elapsed: 8.12 s. mem usage=-5.29 GB. avail mem=15.95 GB.",
+    )
+    assert gib(one, Pool.CUDA_GRAPHS) == -5.29
+
+
+def test_a_log_that_starts_after_the_load_derives_what_was_free_before_it() -> None:
+    one = ledger(
+        "Load weight end. elapsed=0.95 s, type=LlamaForCausalLM, avail mem=11.06 GB, mem usage=2.16 GB.", *POOL
+    )
+    assert one.opening is not None
+    assert (round(one.opening.available / GIB, 2), one.opening_basis) == (13.22, Basis.DERIVED)
+
+
+def test_the_request_table_is_computed_from_the_summary_line() -> None:
+    one = ledger(
+        *LOAD,
+        "KV Cache is allocated. #tokens: 159277, KV size: 10.42 GB",
+        "Memory pool end. avail mem=9.28 GB",
+        "max_total_num_tokens=159277, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=4096,"
+        " context_len=131072, available_gpu_mem=9.20 GB",
+    )
+    assert gib(one, Pool.REQUEST_TABLE) == 2.0
+    assert gib(one, Pool.UNEXPLAINED) == 0.01
+    assert gib(one, Pool.BUFFERS) == 0.08
+
+
+def test_a_table_larger_than_the_drop_is_not_booked() -> None:
+    one = ledger(
+        *LOAD,
+        *POOL,
+        "max_total_num_tokens=159277, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=4096,"
+        " context_len=131072, available_gpu_mem=11.20 GB",
+    )
+    assert gib(one, Pool.REQUEST_TABLE) is None
+
+
+def test_what_no_figure_accounts_for_is_unexplained() -> None:
+    one = ledger(*LOAD, POOL[0], "Memory pool end. avail mem=8.00 GB")
+    assert gib(one, Pool.UNEXPLAINED) == 3.29
+
+
+def test_ranks_are_never_filled_from_one_another() -> None:
+    text = (
+        "[2026-03-02 09:14:00 TP0] Load weight begin. avail mem=94.04 GB\n"
+        "[2026-03-02 09:14:00 TP1] Load weight begin. avail mem=90.00 GB\n"
+        "[2026-03-02 09:15:00 TP1] Load weight end. type=M, dtype=torch.bfloat16, avail mem=18.00 GB, mem usage=72.00 GB.\n"
+    )
+    first, second = ledgers(text)
+    assert gib(first, Pool.WEIGHTS) is None
+    assert gib(second, Pool.WEIGHTS) == 72.0
+
+
+def test_an_upper_bound_of_addresses_is_no_memory() -> None:
+    one = ledger(
+        *LOAD,
+        "KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 392920, K size: 17.99 GB, V size: 17.99 GB",
+        "Memory pool end. avail mem=21.60 GB",
+        "Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 150000, KV size: 9.81 GB,"
+        " avail mem=11.70 GB",
+    )
+    assert gib(one, Pool.KV_CACHE) == 9.81
+    assert one.kv_tokens == 150000
