@@ -1,8 +1,10 @@
-"""The only writers of uploads and reports: accept, diagnose, cancel, retry, delete, and what runs by the clock."""
+"""The writers of uploads: accept, diagnose, cancel, retry, delete.
+
+How a diagnosis ends is written in `ending`, what runs by the clock in `upkeep`.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from dataclasses import dataclass, field
@@ -15,21 +17,17 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from ingest import words
-from ingest.arrival import Arrival, folder_of, remove_all, remove_masked, remove_raw
-from ingest.isolation import End, Ended, run_isolated
-from ingest.lease import Turn, claim, give_back, requeue_expired
-from ingest.lookalike import looks_like
-from ingest.models import Phase, State, StoredReport, Upload
+from ingest.arrival import Arrival, folder_of, remove_all
+from ingest.ending import end_without_report, fail, store
+from ingest.isolation import End, run_isolated
+from ingest.lease import Turn, claim, give_back
+from ingest.models import Phase, State, Upload
 from ingest.queue import enqueue_on_commit
 from ingest.sender import Sender
-from ingest.signals import report_stored, upload_deleted
-from ingest.stored import columns_of
+from ingest.signals import upload_deleted
 from teams.tokens import LINK_BYTES, hash_secret, new_secret
 
 log = logging.getLogger(__name__)
-
-RAW_KEPT_S = 3600  # of an upload that was cancelled or whose worker died: time to press "Try again"
-RECEIVING_KEPT_S = 6 * 3600  # an upload in parts that nobody continues
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def diagnose_upload(upload_id: int) -> None:
     folder = folder_of(upload.public_id)
     job = _job(turn, folder)
     if job is None:
-        _fail(turn, "files_gone", "The files of this upload are no longer there. Send the log again.")
+        fail(turn, "files_gone", "The files of this upload are no longer there. Send the log again.")
         return
     progress = words.Progress(turn)
     ended = run_isolated(
@@ -179,13 +177,13 @@ def diagnose_upload(upload_id: int) -> None:
         is_wanted=turn.beat,
     )
     if ended.end is End.REPORT:
-        _store(turn, job, progress)
+        store(turn, job, progress)
     elif ended.end is End.UNWANTED:
         shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
     elif ended.end is End.KILLED and give_back(turn):
         log.warning("The diagnosis of upload %s was killed at attempt %s", upload.pk, turn.attempt)
     else:
-        _end_without_report(turn, ended, job, progress)
+        end_without_report(turn, ended, job, progress)
 
 
 def _job(turn: Turn, folder: Path) -> dict[str, Any] | None:
@@ -206,96 +204,6 @@ def _job(turn: Turn, folder: Path) -> dict[str, Any] | None:
         "limits": settings.KVDIAG_LIMITS.as_dict(),
         "memory": settings.KVDIAG_LIMITS.analysis_memory_bytes,
     }
-
-
-def _store(turn: Turn, job: dict[str, Any], progress: words.Progress) -> None:
-    """The report and the upload's end in one short transaction; nothing when the upload is no longer this worker's."""
-    upload = turn.upload
-    folder = Path(job["folder"])
-    path = folder / job["document"]
-    document = without_nul(json.loads(path.read_text()))
-    files = progress.files or job["masked_files"]
-    if not upload.keep_log:
-        files = [{key: value for key, value in file.items() if key != "path"} for file in files]
-    turn.tell(Phase.READY)
-    with transaction.atomic():
-        mine = turn.write(
-            state=State.READY,
-            phase=Phase.READY,
-            phase_detail="",
-            phases=turn.phases,
-            files=files,
-            masked=document["upload"].get("masked") or {},
-            known=[],
-            lease_until=None,
-            finished_at=timezone.now(),
-            error="",
-            error_code="",
-        )
-        if mine:
-            report, _ = StoredReport.objects.update_or_create(
-                upload=upload, engine=document["engine"], defaults=columns_of(document)
-            )
-    path.unlink(missing_ok=True)
-    if not mine:
-        shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
-        return
-    remove_raw(upload.public_id)
-    remove_masked(upload.public_id, but=Path(files[0]["path"]).parts[0] if files and files[0].get("path") else "")
-    report_stored.send_robust(StoredReport, report=report)
-
-
-def without_nul(value: Any) -> Any:
-    """The value without NUL characters, which PostgreSQL keeps in no text."""
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [without_nul(item) for item in value]
-    if isinstance(value, dict):
-        return {without_nul(key): without_nul(item) for key, item in value.items()}
-    return value
-
-
-def _end_without_report(turn: Turn, ended: Ended, job: dict[str, Any], progress: words.Progress) -> None:
-    upload, limits = turn.upload, settings.KVDIAG_LIMITS
-    folder = Path(job["folder"])
-    if ended.end is End.NOT_SGLANG:
-        sentence = words.not_sglang(progress.files, looks_like(folder, progress.files))
-    elif ended.end in (End.UNREADABLE, End.TOO_LARGE):
-        sentence = ended.sentence
-    elif ended.end is End.OUT_OF_TIME:
-        sentence = (
-            f"Reading this log took longer than {limits.analysis_soft_s} seconds, so it was stopped. "
-            "Send the part from the server's start to the first requests; `kvdiag diagnose` has no such limit."
-        )
-    elif ended.end is End.OUT_OF_MEMORY:
-        sentence = (
-            f"Reading this log took more than {limits.analysis_memory_bytes >> 20} MiB of memory, so it was stopped. "
-            "Send the part from the server's start to the first requests."
-        )
-    else:
-        log.error("Upload %s (%s) failed: %s\n%s", upload.pk, upload.reference, ended.end, ended.trace)
-        sentence = (
-            f"kvdiag made a mistake while it read this log. It is noted under the reference {upload.reference}; "
-            "try again after the next release, or send that reference to whoever runs this site."
-        )
-    _fail(turn, str(ended.end), sentence)
-    shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
-    (folder / job["document"]).unlink(missing_ok=True)
-
-
-def _fail(turn: Turn, code: str, sentence: str) -> None:
-    """The end without a report. What can never be read is not kept; what ended otherwise may be tried again."""
-    failed = turn.write(
-        state=State.FAILED,
-        phases=turn.phases,
-        error=sentence,
-        error_code=code,
-        lease_until=None,
-        finished_at=timezone.now(),
-    )
-    if failed and code in (End.UNREADABLE, End.TOO_LARGE, End.NOT_SGLANG):
-        remove_all(turn.upload.public_id)
 
 
 # --- Out --------------------------------------------------------------------------------------------------------------
@@ -362,58 +270,3 @@ def delete_upload(upload: Upload) -> None:
     public_id = upload.public_id
     upload.delete()
     remove_all(public_id)
-
-
-# --- By the clock -----------------------------------------------------------------------------------------------------
-
-
-def sweep() -> None:
-    """Queues what a lost worker or message left behind; gives up what has used its attempts."""
-    _, lost = requeue_expired()
-    for upload in Upload.objects.filter(pk__in=lost):
-        sentence = (
-            f"The diagnosis stopped {upload.attempt_limit} times without an answer, so it was given up. "
-            f"The reference is {upload.reference}."
-        )
-        _fail(Turn(upload, upload.attempt, phases=upload.phases), "worker_lost", sentence)
-
-
-def purge() -> None:
-    """Deletes what has expired: uploads, masked copies past their time, raw bytes nobody retried, stray folders."""
-    now = timezone.now()
-    limits = settings.KVDIAG_LIMITS
-    trash = now - timedelta(days=limits.trash_days)
-    stalled = now - timedelta(seconds=RECEIVING_KEPT_S)
-    for gone in (
-        Upload.objects.filter(expires_at__lt=now),
-        Upload.objects.filter(deleted_at__lt=trash),
-        Upload.objects.filter(state=State.RECEIVING, created_at__lt=stalled),
-    ):
-        for upload in gone.order_by("pk")[:500]:
-            delete_upload(upload)
-    for upload in Upload.objects.filter(log_until__lt=now, state=State.READY).exclude(files=[])[:500]:
-        forget_log(upload)
-    raw_until = now - timedelta(seconds=RAW_KEPT_S)
-    over = Upload.objects.filter(state__in=(State.FAILED, State.CANCELLED), finished_at__lt=raw_until)
-    for public_id in over.values_list("public_id", flat=True):
-        remove_all(public_id)
-    _remove_stray_folders(now)
-
-
-def forget_log(upload: Upload) -> None:
-    """The masked copy goes, the report stays."""
-    remove_masked(upload.public_id)
-    files = [{key: value for key, value in file.items() if key != "path"} for file in upload.files]
-    Upload.objects.filter(pk=upload.pk).update(files=files, log_until=None)
-
-
-def _remove_stray_folders(now: Any) -> None:
-    """Folders without a row: a web process died between the disk and the database."""
-    old = (now - timedelta(days=1)).timestamp()
-    for folder in Path(settings.KVDIAG_UPLOADS).iterdir():
-        if (
-            folder.is_dir()
-            and folder.stat().st_mtime < old
-            and not Upload.objects.filter(public_id=folder.name).exists()
-        ):
-            remove_all(folder.name)

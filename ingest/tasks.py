@@ -5,7 +5,7 @@ from celery.signals import worker_ready
 from django.conf import settings
 from django.db import OperationalError
 
-from ingest import services
+from ingest import services, upkeep
 
 # The child process has the real limits; Celery's are the net below them.
 _NET_S = settings.KVDIAG_LIMITS.analysis_hard_s + 30
@@ -26,16 +26,16 @@ def diagnose_upload(upload_id: int) -> None:
 @shared_task
 def sweep() -> None:
     """Queue again what a lost worker or a lost message left behind."""
-    services.sweep()
+    upkeep.sweep()
 
 
 @shared_task
 def purge() -> None:
     """Delete what has expired."""
-    services.purge()
+    upkeep.purge()
 
 
 @worker_ready.connect
 def sweep_at_start(**_: object) -> None:
     """A worker that was killed left its upload behind; the next one looks for it at once."""
-    services.sweep()
+    upkeep.sweep()

@@ -61,15 +61,13 @@ def test_an_unknown_id_is_a_404(client: Client) -> None:
 
 
 def test_a_range_of_lines_comes_numbered(accept, client: Client, monkeypatch) -> None:
-    import kvdiag.diagnosis.masked_copy as masked_copy
-
     asked = []
 
     def log_range(path, first, last):
         asked.append((path.name, first, last))
         return [(number, f"line {number}") for number in range(first, min(last, 5) + 1)]
 
-    monkeypatch.setattr(masked_copy, "log_range", log_range)
+    monkeypatch.setattr(documents, "log_range", log_range)
     upload = ready(accept("report\n"))
     said = client.get(f"/r/{upload.public_id}/log?from=4&to=9").json()
     assert said["lines"] == [[4, "line 4"], [5, "line 5"]] and said["to"] == 5

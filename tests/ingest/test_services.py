@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from ingest import isolation, lease, services
+from ingest import isolation, lease, services, upkeep
 from ingest.models import Phase, State, StoredReport, Upload
 from ingest.signals import report_stored
 
@@ -151,7 +151,7 @@ def test_an_upload_whose_worker_died_is_queued_again_and_diagnosed_once(accept, 
     upload = accept("report\n")
     dead = lease.claim(upload.pk)
     Upload.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    services.sweep()
+    upkeep.sweep()
     assert broker.sent == [upload.pk, upload.pk]
     assert ran(upload).state == State.READY
     # the dead worker was only slow: it comes back, and changes nothing
@@ -180,7 +180,7 @@ def test_a_worker_that_dies_each_time_is_given_up(accept) -> None:
     for _ in range(3):
         assert lease.claim(upload.pk)
         Upload.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        services.sweep()
+        upkeep.sweep()
     upload.refresh_from_db()
     assert upload.state == State.FAILED and upload.error_code == "worker_lost"
     assert upload.reference in upload.error
@@ -191,16 +191,16 @@ def test_a_message_that_the_broker_lost_is_sent_again(accept, broker) -> None:
     upload = accept("report\n")
     assert upload.state == State.QUEUED and broker.sent == []
     broker.is_away = False
-    services.sweep()
+    upkeep.sweep()
     assert broker.sent == [upload.pk]
-    services.sweep()
+    upkeep.sweep()
     assert broker.sent == [upload.pk]  # it is on its way: not at every sweep
 
 
 def test_a_running_upload_with_a_lease_is_left_alone(accept, broker) -> None:
     upload = accept("report\n")
     lease.claim(upload.pk)
-    services.sweep()
+    upkeep.sweep()
     assert broker.sent == [upload.pk]
 
 
@@ -224,7 +224,7 @@ def test_what_has_expired_is_purged(accept, uploads_folder: Path) -> None:
     upload = ran(accept("report\n"))
     kept = ran(accept("report again\n"))
     Upload.objects.filter(pk=upload.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
-    services.purge()
+    upkeep.purge()
     assert list(Upload.objects.all()) == [kept]
     assert [path.name for path in uploads_folder.iterdir()] == [kept.public_id]
 
@@ -232,7 +232,7 @@ def test_what_has_expired_is_purged(accept, uploads_folder: Path) -> None:
 def test_the_log_of_a_kept_report_goes_at_its_own_time(accept, uploads_folder: Path) -> None:
     upload = ran(accept("report\n"))
     Upload.objects.update(log_until=timezone.now() - timedelta(seconds=1))
-    services.purge()
+    upkeep.purge()
     upload.refresh_from_db()
     assert upload.report is not None and "path" not in upload.files[0]
     assert list((uploads_folder / upload.public_id).iterdir()) == []
@@ -241,10 +241,10 @@ def test_the_log_of_a_kept_report_goes_at_its_own_time(accept, uploads_folder: P
 def test_raw_bytes_of_a_cancelled_upload_are_kept_for_an_hour(accept, uploads_folder: Path) -> None:
     upload = accept("report\n")
     services.cancel_upload(upload)
-    services.purge()
+    upkeep.purge()
     assert (uploads_folder / upload.public_id).exists()
-    Upload.objects.update(finished_at=timezone.now() - timedelta(seconds=services.RAW_KEPT_S + 1))
-    services.purge()
+    Upload.objects.update(finished_at=timezone.now() - timedelta(seconds=upkeep.RAW_KEPT_S + 1))
+    upkeep.purge()
     assert list(uploads_folder.iterdir()) == []
 
 

@@ -1,0 +1,71 @@
+"""What runs by the clock: lost work is queued again, what has expired is deleted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from ingest.arrival import remove_all, remove_masked
+from ingest.ending import fail
+from ingest.lease import Turn, requeue_expired
+from ingest.models import State, Upload
+from ingest.services import delete_upload
+
+RAW_KEPT_S = 3600  # of an upload that was cancelled or whose worker died: time to press "Try again"
+RECEIVING_KEPT_S = 6 * 3600  # an upload in parts that nobody continues
+
+
+def sweep() -> None:
+    """Queues what a lost worker or message left behind; gives up what has used its attempts."""
+    _, lost = requeue_expired()
+    for upload in Upload.objects.filter(pk__in=lost):
+        sentence = (
+            f"The diagnosis stopped {upload.attempt_limit} times without an answer, so it was given up. "
+            f"The reference is {upload.reference}."
+        )
+        fail(Turn(upload, upload.attempt, phases=upload.phases), "worker_lost", sentence)
+
+
+def purge() -> None:
+    """Deletes what has expired: uploads, masked copies past their time, raw bytes nobody retried, stray folders."""
+    now = timezone.now()
+    limits = settings.KVDIAG_LIMITS
+    trash = now - timedelta(days=limits.trash_days)
+    stalled = now - timedelta(seconds=RECEIVING_KEPT_S)
+    for gone in (
+        Upload.objects.filter(expires_at__lt=now),
+        Upload.objects.filter(deleted_at__lt=trash),
+        Upload.objects.filter(state=State.RECEIVING, created_at__lt=stalled),
+    ):
+        for upload in gone.order_by("pk")[:500]:
+            delete_upload(upload)
+    for upload in Upload.objects.filter(log_until__lt=now, state=State.READY).exclude(files=[])[:500]:
+        forget_log(upload)
+    raw_until = now - timedelta(seconds=RAW_KEPT_S)
+    over = Upload.objects.filter(state__in=(State.FAILED, State.CANCELLED), finished_at__lt=raw_until)
+    for public_id in over.values_list("public_id", flat=True):
+        remove_all(public_id)
+    _remove_stray_folders(now)
+
+
+def forget_log(upload: Upload) -> None:
+    """The masked copy goes, the report stays."""
+    remove_masked(upload.public_id)
+    files = [{key: value for key, value in file.items() if key != "path"} for file in upload.files]
+    Upload.objects.filter(pk=upload.pk).update(files=files, log_until=None)
+
+
+def _remove_stray_folders(now: Any) -> None:
+    """Folders without a row: a web process died between the disk and the database."""
+    old = (now - timedelta(days=1)).timestamp()
+    for folder in Path(settings.KVDIAG_UPLOADS).iterdir():
+        if (
+            folder.is_dir()
+            and folder.stat().st_mtime < old
+            and not Upload.objects.filter(public_id=folder.name).exists()
+        ):
+            remove_all(folder.name)
