@@ -1,0 +1,370 @@
+"""Two to ten launches beside each other: which change moved how much memory, and what else differs.
+
+The difference is the engine's (kvdiag.diagnosis.compare); here it is arranged, with the first launch as the baseline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from django.http import HttpRequest
+
+from ingest.models import Upload
+from reports import charts, words
+from reports.document import Launch, dig, launches, listed
+from reports.page import ReportPage, shown_findings, state_words
+from reports.pools import POOLS, entry_name, pool_of
+from reports.steps import PHASE_NAMES, timeline_of
+from teams import access
+
+MOST = 10
+LETTERS = "ABCDEFGHIJ"
+_ID = re.compile(r"^([\w-]{8,80})(?:\.(\d{1,5}))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One launch of the comparison."""
+
+    letter: str
+    key: str
+    url: str
+    page: ReportPage
+    heading: str
+
+    @property
+    def launch(self) -> Launch:
+        return self.page.launch
+
+    @property
+    def state(self) -> str:
+        return state_words(self.page.launch)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure of a row, with its change against the baseline."""
+
+    text: str
+    delta: str = ""
+    tone: str = ""
+    severity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """One row of the differences; `same` when every launch says the same."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    same: bool
+    pool: str = ""
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step of an explained difference."""
+
+    name: str
+    pool: str
+    gib: float
+    tokens: int | None
+    values: str
+
+
+def asked_launches(values: list[str]) -> list[tuple[str, int | None]]:
+    """Ids and launch numbers out of what was given: ids, "id.2", or whole links; at most ten, each once."""
+    found: dict[tuple[str, int | None], None] = {}
+    for value in " ".join(values).replace(",", " ").split():
+        parts = urlsplit(value)
+        inside = re.search(r"/r/([\w-]+)(?:\.\w+)?/?$", parts.path)
+        if inside and (parts.scheme or value.startswith("/")):
+            number = parse_qs(parts.query).get("launch", [""])[0]
+            found[(inside.group(1), int(number) if number.isdecimal() and len(number) < 6 else None)] = None
+        elif match := _ID.match(value):
+            found[(match.group(1), int(match.group(2)) if match.group(2) else None)] = None
+    return list(found)[:MOST]
+
+
+def comparison_context(request: HttpRequest) -> dict[str, Any]:
+    """Everything the page shows; without two launches, what the reader has to give."""
+    values = request.GET.getlist("r")
+    columns, missing = _columns(request, asked_launches(values))
+    context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": " ".join(values), "most": MOST}
+    if len(columns) < 2:
+        return context
+    first, last = columns[0], columns[-1]
+    groups = _groups(columns)
+    everything = request.GET.get("rows") == "all"
+    hidden = sum(row.same for _, rows in groups for row in rows)
+    shown = [(name, [row for row in rows if everything or not row.same]) for name, rows in groups]
+    explained = [_explained(first, column) for column in columns[1:]]
+    free = _free_figure(first, last)
+    return context | {
+        "explained": explained,
+        "summary": explained[-1]["summary"] if explained else "",
+        "warnings": _warnings(columns),
+        "budgets": charts.budgets_compared([(c.letter, _bar_words(c), c.page.budget) for c in columns]),
+        "free_figure": free,
+        "groups": [(name, rows) for name, rows in shown if rows],
+        "hidden": hidden,
+        "everything": everything,
+        "swap": "?" + urlencode([("r", column.key) for column in reversed(columns)]),
+        "all_rows": "?" + urlencode([("r", column.key) for column in columns] + [("rows", "all")]),
+        "some_rows": "?" + urlencode([("r", column.key) for column in columns]),
+        "baselines": [
+            "?" + urlencode([("r", other.key) for other in (column, *(c for c in columns if c is not column))])
+            for column in columns
+        ],
+    }
+
+
+def _columns(request: HttpRequest, asked: list[tuple[str, int | None]]) -> tuple[list[Column], int]:
+    """The launches, in the order asked for; one upload alone gives all its launches. Counts what was not found."""
+    chosen: list[tuple[Upload, dict[str, Any], int]] = []
+    missing = 0
+    for public_id, number in asked:
+        upload = access.visible(Upload, to=request.user).filter(public_id=public_id).first()
+        report = upload.report if upload else None
+        if upload is None or report is None or not launches(report.document):
+            missing += 1
+            continue
+        numbers = [launch.get("number") or 1 for launch in launches(report.document)]
+        if number is not None:
+            picked = [number] if number in numbers else []
+            missing += not picked
+        else:
+            picked = numbers[-MOST:] if len(asked) == 1 else numbers[-1:]
+        chosen += [(upload, report.document, one) for one in picked]
+    columns = []
+    for letter, (upload, document, number) in zip(LETTERS, chosen, strict=False):
+        page = ReportPage(document, number, name=upload.name)
+        many = len(launches(document)) > 1
+        url = f"/r/{upload.public_id}/" + (f"?launch={number}" if many else "")
+        when = words.short_stamp(page.launch.get("started_at")) or f"{upload.created_at:%-d %b, %H:%M}"
+        heading = f"{when}, launch {number}" if many else when
+        columns.append(Column(letter, f"{upload.public_id}.{number}", url, page, heading))
+    return columns, missing
+
+
+def _bar_words(column: Column) -> str:
+    launch = column.launch
+    fraction = dig(launch, "kv_cache", "budget", "mem_fraction_static")
+    tokens = dig(launch, "kv_cache", "tokens")
+    free = column.page.budget.main.free if column.page.budget.main else None
+    parts = [
+        f"fraction {words.fraction(fraction)}" if fraction is not None else "",
+        f"{words.tokens(tokens)} tokens" if tokens else "no pool",
+        f"{words.gib(free)} free" if free is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _warnings(columns: list[Column]) -> list[str]:
+    """What makes a comparison doubtful. It is shown all the same."""
+    said = []
+    for name, spell in (
+        ("models", lambda c: words.base_name(dig(c.launch, "model", "path")) or dig(c.launch, "model", "architecture")),
+        ("GPUs", lambda c: dig(c.launch, "gpu", "name")),
+        ("GPU counts", lambda c: len(listed(c.launch, "ranks")) or None),
+    ):
+        seen = list(dict.fromkeys(str(value) for column in columns if (value := spell(column)) is not None))
+        if len(seen) > 1:
+            said.append(f"These launches have different {name}: {', '.join(seen[:4])}. Read the differences with care.")
+    return said
+
+
+# --- The difference, explained ----------------------------------------------------------------------------------------
+
+_CAUSES = {
+    "opening": "Free memory before loading",
+    "weights": "Weights",
+    "fraction": "--mem-fraction-static",
+    "states": "Request states taken first",
+    "cell": "Bytes per token",
+    "draft": "What is counted for the draft",
+    "cap": "--max-total-tokens",
+    "rest": "Rounding and what the arithmetic does not explain",
+}
+
+
+def _explained(first: Column, other: Column) -> dict[str, Any]:
+    """The engine's comparison of a launch with the baseline, its steps in words."""
+    from kvdiag.diagnosis.compare import compare
+
+    found = compare(first.launch, other.launch)
+    moves = [
+        Move(
+            _CAUSES.get(step["cause"], str(step["cause"])),
+            "kv",
+            step["gib"],
+            step.get("tokens"),
+            _values(step.get("from"), step.get("to")),
+        )
+        for step in found.get("steps") or ()
+        if abs(step["gib"]) >= 0.005 or step["cause"] == "rest"
+    ]
+    return {
+        "letter": other.letter,
+        "summary": found.get("summary") or "",
+        "of": found.get("of"),
+        "moves": moves,
+        "gib": dig(found, "gib", "difference"),
+        "tokens": dig(found, "tokens", "difference"),
+        "why_not": found.get("why_not"),
+    }
+
+
+def _values(before: Any, after: Any) -> str:
+    if before is None and after is None or before == after:
+        return ""
+    return f"{'none' if before is None else f'{before:,}'} → {'none' if after is None else f'{after:,}'}"
+
+
+def _free_figure(first: Column, last: Column) -> charts.Figure | None:
+    from kvdiag.diagnosis.compare import compare
+
+    free = compare(first.launch, last.launch).get("free")
+    if not free:
+        return None
+    moves = []
+    for step in free["steps"]:
+        gib = step["gib"]
+        if abs(gib) < 0.005:
+            continue
+        if step["cause"] == "opening":
+            name, pool = "Free memory before loading", "free"
+        elif step["cause"] == "rest":
+            name, pool = "Not explained", "unexplained"
+        else:
+            entry = {"pool": step["cause"], "model": step.get("model")}
+            name, pool = entry_name(entry), pool_of(entry)
+        moves.append((name, pool, -gib))
+    ends = free["gib"]
+    names = (f"{first.letter}: free after start", f"{last.letter}: free after start")
+    return charts.difference((names[0], ends["from"]), (names[1], ends["to"]), moves)
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+
+def _groups(columns: list[Column]) -> list[tuple[str, list[CompareRow]]]:
+    return [
+        ("Budget, GiB per GPU", _budget_rows(columns)),
+        ("Arguments", _argument_rows(columns)),
+        ("Findings", _finding_rows(columns)),
+        ("Release and layout", _layout_rows(columns)),
+        ("Time", _time_rows(columns)),
+    ]
+
+
+def _figure_row(
+    name: str, values: list[Any], spell: Callable[[Any], str], signed: Callable[[float], str], *, pool: str = "",
+    better: int = 0, close: float = 0.0,
+) -> CompareRow:
+    """A row of numbers; `better` is +1 where more is good, −1 where less is, 0 where neither."""
+    base = values[0]
+    cells = []
+    for index, value in enumerate(values):
+        if value is None:
+            cells.append(Cell("none"))
+            continue
+        delta, tone = "", ""
+        if index and isinstance(base, (int, float)) and abs(value - base) > close:
+            delta = signed(value - base)
+            tone = "" if not better else "good" if (value > base) == (better > 0) else "bad"
+        elif index and base is None:
+            delta = signed(value)
+        cells.append(Cell(spell(value), delta, tone))
+    known = [value for value in values if value is not None]
+    same = not known or (len(known) == len(values) and max(known) - min(known) <= close)
+    return CompareRow(name, tuple(cells), same, pool)
+
+
+def _signed_tokens(value: float) -> str:
+    return ("+" if value > 0 else "−") + words.tokens(abs(value))
+
+
+def _budget_rows(columns: list[Column]) -> list[CompareRow]:
+    rows = []
+    for pool, name in POOLS.items():
+        values = [c.page.budget.main.of(pool) if c.page.budget.main else None for c in columns]
+        if any(value is not None for value in values):
+            label = "Free at the end" if pool == "free" else name
+            rows.append(_figure_row(label, values, words.gib, words.signed_gib, pool=pool, close=0.0049))
+    first = [c.page.budget.main.opening if c.page.budget.main else None for c in columns]
+    rows.append(_figure_row("First reading", first, words.gib, words.signed_gib, close=0.0049))
+    tokens = [dig(c.launch, "kv_cache", "tokens") for c in columns]
+    rows.append(_figure_row("KV tokens", tokens, words.tokens, _signed_tokens, better=1))
+    per_token = [dig(c.launch, "kv_cache", "bytes_per_token") for c in columns]
+    rows.append(_figure_row("Bytes per token", per_token, words.tokens, _signed_tokens, better=-1))
+    return rows
+
+
+def _spell(value: Any) -> str:
+    return value if isinstance(value, str) else "none" if value is None else repr(value)
+
+
+def _argument_rows(columns: list[Column]) -> list[CompareRow]:
+    names: dict[str, None] = {}
+    for column in columns:
+        names |= dict.fromkeys(dig(column.launch, "arguments") or {})
+    rows = []
+    for name in names:
+        shown = [dig(c.launch, "arguments", name) for c in columns]
+        texts = ["not shown" if one is None else _spell(dig(one, "value")) for one in shown]
+        told = {text for text in texts if text != "not shown"}
+        rows.append(CompareRow(name, tuple(Cell(text) for text in texts), len(told) < 2, is_code=True))
+    return rows
+
+
+def _finding_rows(columns: list[Column]) -> list[CompareRow]:
+    by_column = [{finding.rule: finding for finding in shown_findings(c.launch)} for c in columns]
+    rules: dict[str, None] = {}
+    for found in by_column:
+        rules |= dict.fromkeys(found)
+    rows = []
+    for rule in rules:
+        cells = []
+        for index, found in enumerate(by_column):
+            finding, before = found.get(rule), by_column[0].get(rule)
+            if finding is None:
+                gone = bool(index and before)
+                cells.append(Cell("gone" if gone else "none", tone="good" if gone else ""))
+            else:
+                said = "" if not index else "new" if before is None else "same" if before.summary == finding.summary else ""
+                cells.append(Cell(finding.summary, said, severity=finding.severity))
+        present = [rule in found for found in by_column]
+        summaries = {found[rule].summary for found in by_column if rule in found}
+        rows.append(CompareRow(rule, tuple(cells), all(present) and len(summaries) == 1, is_code=True))
+    return rows
+
+
+def _layout_rows(columns: list[Column]) -> list[CompareRow]:
+    rows = []
+    for name in ("SGLang", "Layout", "GPUs", "Model"):
+        texts = [dict(c.page.facts).get(name, "not known") for c in columns]
+        rows.append(CompareRow(name, tuple(Cell(text) for text in texts), len(set(texts)) == 1))
+    return rows
+
+
+def _signed_time(value: float) -> str:
+    return ("+" if value > 0 else "−") + words.duration(abs(value))
+
+
+def _time_rows(columns: list[Column]) -> list[CompareRow]:
+    ready = [c.launch.get("ready_after_s") for c in columns]
+    rows = [_figure_row("Start-up", ready, words.duration, _signed_time, better=-1, close=0.05)]
+    phases = [{phase.name: phase.seconds for phase in timeline_of(c.launch)} for c in columns]
+    for name in PHASE_NAMES.values():
+        values = [found.get(name) for found in phases]
+        if any(value is not None for value in values):
+            rows.append(_figure_row(name, values, words.duration, _signed_time, better=-1, close=0.05))
+    return rows
+
+

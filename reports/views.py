@@ -209,11 +209,11 @@ def guarded(text: Any) -> str:
 @require_GET
 def report_markdown(request: HttpRequest, public_id: str) -> HttpResponse:
     """The report for an issue thread: verdict, budget, findings; log lines fenced."""
-    from reports.markdown import markdown
+    from kvdiag.diagnosis.markdown import to_markdown
 
     upload, report = stored.report_of(request, public_id)
     link = request.build_absolute_uri(f"/r/{public_id}/")
-    response = HttpResponse(markdown(report.document, link=link), content_type="text/markdown; charset=utf-8")
+    response = HttpResponse(to_markdown(report.document, link=link), content_type="text/markdown; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="{slugify(upload.title) or "report"}.md"'
     return response
 
@@ -221,10 +221,10 @@ def report_markdown(request: HttpRequest, public_id: str) -> HttpResponse:
 @require_GET
 def report_offline(request: HttpRequest, public_id: str) -> HttpResponse:
     """The report as one HTML file that opens without a network."""
-    from reports.offline import offline_html
+    from reports.offline import offline_page
 
     upload, report = stored.report_of(request, public_id)
-    response = HttpResponse(offline_html(report.document, name=upload.name), content_type="text/html; charset=utf-8")
+    response = HttpResponse(offline_page(report.document, name=upload.name), content_type="text/html; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{slugify(upload.title) or "report"}.html"'
     return response
 

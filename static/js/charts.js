@@ -136,6 +136,7 @@
     const plot = plots.get(el) || { el, unit: "gib" };
     plot.figure = figure;
     const isNew = !plots.has(el);
+    if (isNew && !el.data) el.replaceChildren();   // the still drawing makes room
     plots.set(el, plot);
     paint(plot);
     if (isNew && el.on) {

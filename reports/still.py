@@ -1,0 +1,201 @@
+"""Plotly figures of ours as still SVG: for the offline file, which carries no Plotly, and for pages without a script.
+
+Knows what reports/charts.py makes: horizontal bars, lines, straight shapes and words. Colours stay names, as classes'
+custom properties, so that the drawing follows light and dark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.html import conditional_escape
+
+from reports import words
+from reports.charts import Figure
+
+WIDTH = 1000
+
+# What an average letter takes of its font size; words that might not fit are left out.
+_LETTER = 0.56
+_PATTERNS = {
+    ".": '<circle cx="2" cy="2" r="1"/>',
+    "/": '<path d="M0 5L5 0"/>',
+    "|": '<path d="M2.5 0V5"/>',
+    "-": '<path d="M0 2.5H5"/>',
+    "\\": '<path d="M0 0L5 5"/>',
+}
+
+
+def still(figure: Figure, spoken: str = "") -> str:
+    """The figure as one SVG element of 1000 units' width. `spoken` is its text for who does not see it; without it
+    the drawing is decoration within an element that has the words, as tall as the live chart that takes its place."""
+    layout = figure["layout"]
+    height = layout.get("height", 220)
+    margin = {"l": 8, "r": 8, "t": 8, "b": 28} | layout.get("margin", {})
+    box = _Box(layout, WIDTH - margin["l"] - margin["r"], height - margin["t"] - margin["b"], margin)
+    drawn = [_defs(figure)]
+    drawn += _axes(layout, box)
+    for trace in figure["data"]:
+        if trace.get("only") != "narrow":
+            drawn += _bar(trace, box) if trace["type"] == "bar" else _path(trace, box)
+    drawn += [_shape(shape, box) for shape in layout.get("shapes", ())]
+    drawn += [_words(note, box) for note in layout.get("annotations", ()) if note.get("only") != "narrow"]
+    told = f'role="img" aria-label="{conditional_escape(spoken)}"' if spoken else f'aria-hidden="true" height="{height}"'
+    return f'<svg class="still{"" if spoken else " still--inside"}" viewBox="0 0 {WIDTH} {height}" {told}>{"".join(drawn)}</svg>'
+
+
+class _Box:
+    """Where values of an axis lie on the drawing."""
+
+    def __init__(self, layout: dict[str, Any], width: float, height: float, margin: dict[str, float]) -> None:
+        self.layout, self.width, self.height, self.margin = layout, width, height, margin
+
+    def axis(self, name: str) -> dict[str, Any]:
+        return self.layout.get(f"{name[0]}axis{name[1:]}") or {}
+
+    def x(self, value: float, ref: str = "x") -> float:
+        if ref == "paper":
+            return self.margin["l"] + value * self.width
+        axis = self.axis(ref)
+        low, high = axis.get("range") or (0, 1)
+        start, end = axis.get("domain") or (0, 1)
+        return self.margin["l"] + self.width * (start + (end - start) * (value - low) / (high - low))
+
+    def y(self, value: float, ref: str = "y") -> float:
+        if ref == "paper":
+            return self.margin["t"] + (1 - value) * self.height
+        axis = self.axis(ref)
+        low, high = axis.get("range") or (0, 1)
+        start, end = axis.get("domain") or (0, 1)
+        return self.margin["t"] + self.height * (1 - (start + (end - start) * (value - low) / (high - low)))
+
+
+def _colour(name: Any) -> str:
+    return f"var(--{name[1:]})" if isinstance(name, str) and name.startswith("@") else "none"
+
+
+def _defs(figure: Figure) -> str:
+    seen: dict[str, str] = {}
+    for trace in figure["data"]:
+        pattern = dict(trace.get("marker") or {}).get("pattern") or {}
+        if pattern.get("shape"):
+            key = _pattern_id(pattern)
+            body = _PATTERNS[pattern["shape"]]
+            # presentation attributes cannot hold var(): the class of the pattern does
+            seen[key] = (
+                f'<pattern id="{key}" class="still__pattern still__pattern--{pattern["fgcolor"][1:]}" width="5" '
+                f'height="5" patternUnits="userSpaceOnUse">{body}</pattern>'
+            )
+    return f"<defs>{''.join(seen.values())}</defs>" if seen else ""
+
+
+def _pattern_id(pattern: dict[str, Any]) -> str:
+    name = {".": "dots", "/": "diagonals", "|": "uprights", "-": "levels", "\\": "hatch"}[pattern["shape"]]
+    return f"still-{name}-{pattern['fgcolor'][1:]}"
+
+
+def _bar(trace: dict[str, Any], box: _Box) -> list[str]:
+    marker = trace["marker"]
+    xref, yref = trace.get("xaxis", "x"), trace.get("yaxis", "y")
+    drawn = []
+    for size, start, row in zip(trace["x"], trace.get("base") or [0] * len(trace["x"]), trace["y"], strict=False):
+        half = trace.get("width", 0.8) / 2
+        left, right = box.x(start, xref), box.x(start + size, xref)
+        edge = box.x((box.axis(xref).get("range") or (0, 1))[1], xref)
+        left, right = min(left, edge), min(right, edge)
+        top, bottom = sorted((box.y(row - half, yref), box.y(row + half, yref)))
+        shape = f'x="{left:.1f}" y="{top:.1f}" width="{max(0.0, right - left):.1f}" height="{bottom - top:.1f}"'
+        pale = f' opacity="{trace["opacity"]}"' if "opacity" in trace else ""
+        colour = str(marker.get("color", "@ink-2"))[1:]
+        line = str((marker.get("line") or {}).get("color", "@surface"))[1:]
+        told = trace.get("kv") or {}
+        title = ""
+        if told.get("gib") is not None:
+            title = f"<title>{conditional_escape(told['name'])} {words.gib(told['gib'])} GiB</title>"
+        drawn.append(f'<rect class="f-{colour} s-{line}" {shape}{pale}>{title}</rect>')
+        pattern = marker.get("pattern") or {}
+        if pattern.get("shape"):
+            drawn.append(f'<rect fill="url(#{_pattern_id(pattern)})" {shape}{pale} pointer-events="none"/>')
+    return drawn
+
+
+def _path(trace: dict[str, Any], box: _Box) -> list[str]:
+    """A line over its points; the axes of a series carry no range, so it is taken from the values."""
+    values = [value for value in trace["y"] if value is not None]
+    if len(values) < 2:
+        return []
+    yref = trace.get("yaxis", "y")
+    start, end = box.axis(yref).get("domain") or (0, 1)
+    most = max(values) or 1
+    points = []
+    for place, value in enumerate(trace["y"]):
+        if value is not None:
+            x = box.margin["l"] + box.width * place / (len(trace["y"]) - 1)
+            y = box.margin["t"] + box.height * (1 - (start + (end - start) * 0.86 * value / most))
+            points.append(f"{x:.1f},{y:.1f}")
+    colour = str(trace["line"]["color"])[1:]
+    return [f'<polyline class="s-{colour} still__line" points="{" ".join(points)}"/>']
+
+
+def _axes(layout: dict[str, Any], box: _Box) -> list[str]:
+    drawn = []
+    axis = layout.get("xaxis") or {}
+    if axis.get("range") and axis.get("visible") is not False:
+        foot = box.margin["t"] + box.height
+        for value in _ticks(*axis["range"], axis.get("nticks", 6)):
+            x = box.x(value)
+            drawn.append(f'<path class="s-line" d="M{x:.1f} {box.margin["t"]}V{foot:.1f}"/>')
+            drawn.append(f'<text class="still__tick" x="{x:.1f}" y="{foot + 16:.1f}" text-anchor="middle">{value:g}</text>')
+    rows = layout.get("yaxis") or {}
+    for row, text in zip(rows.get("tickvals") or (), rows.get("ticktext") or (), strict=False):
+        place = f'x="{box.margin["l"] - 10:.1f}" y="{box.y(row) + 4:.1f}" text-anchor="end"'
+        drawn.append(f'<text class="still__row" {place}>{conditional_escape(text)}</text>')
+    return drawn
+
+
+def _ticks(low: float, high: float, most: int) -> list[float]:
+    rough = (high - low) / max(1, most)
+    power = 10 ** (len(str(int(rough))) - 1) if rough >= 1 else 0.1
+    step = next((power * by for by in (1, 2, 5, 10) if power * by >= rough), power * 10)
+    count = int((high - low) / step + 1e-9)
+    return [round(low + n * step, 6) for n in range(count + 1)]
+
+
+def _shape(shape: dict[str, Any], box: _Box) -> str:
+    if shape["type"] == "path":
+        points = [float(part) for part in shape["path"].replace("M", "").replace("L", "").replace("Z", "").split()]
+        pairs = [
+            f"{box.x(points[n], 'paper'):.1f},{box.y(points[n + 1], 'paper'):.1f}" for n in range(0, len(points), 2)
+        ]
+        return f'<polygon class="f-{str(shape["fillcolor"])[1:]}" points="{" ".join(pairs)}"/>'
+    x0, x1 = box.x(shape["x0"], shape["xref"]), box.x(shape["x1"], shape["xref"])
+    y0, y1 = box.y(shape["y0"], shape["yref"]), box.y(shape["y1"], shape["yref"])
+    line = shape["line"]
+    dashed = ' stroke-dasharray="3 3"' if line.get("dash") else ""
+    kind = f'class="s-{str(line["color"])[1:]} still__hollow" stroke-width="{line.get("width", 1)}"{dashed}'
+    if shape["type"] == "rect":
+        top, bottom = sorted((y0, y1))
+        return f'<rect {kind} x="{x0:.1f}" y="{top:.1f}" width="{x1 - x0:.1f}" height="{bottom - top:.1f}"/>'
+    return f'<path {kind} d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"/>'
+
+
+def _words(note: dict[str, Any], box: _Box) -> str:
+    font = note.get("font") or {}
+    size = font.get("size", 11.5)
+    text = note["text"]
+    kv = note.get("kv")
+    if kv:
+        room = float("inf")
+        if kv.get("span") is not None:
+            room = box.x(kv["span"], kv["axis"]) - box.x(0, kv["axis"]) - 6
+        long = f"{kv['name']} {words.gib(kv['gib'])}".strip()
+        text = next((said for said in (long, words.gib(kv["gib"])) if len(said) * size * _LETTER <= room), "")
+        if not text:
+            return ""
+    anchor = {"left": "start", "right": "end"}.get(note.get("xanchor", "center"), "middle")
+    x = box.x(note["x"], note.get("xref", "x")) + note.get("xshift", 0)
+    y = box.y(note["y"], note.get("yref", "paper")) - note.get("yshift", 0)
+    y += {"bottom": -4, "middle": size * 0.36, "top": size}.get(note.get("yanchor", "middle"), 0)
+    weight = f' font-weight="{font["weight"]}"' if font.get("weight") else ""
+    kind = f'class="f-{str(font.get("color", "@ink-2"))[1:]}" font-size="{size}"{weight}'
+    return f'<text {kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{conditional_escape(text)}</text>'
