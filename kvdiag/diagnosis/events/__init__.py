@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from kvdiag.diagnosis.events import (  # noqa: F401  (importing declares)
+    buffers,
     cuda_graph,
     distributed,
     failure,
+    frames,
+    hardware,
+    host_memory,
     kv_pool,
+    libraries,
+    overflow,
+    platform,
+    progress,
     ready,
+    requests,
     server_args,
     serving,
     weights,

@@ -93,7 +93,8 @@ _PYTHON = "python traceback of an SGLang process"
     source=_PYTHON,
 )
 @read_from(
-    r"eagle_worker\w*\.py.*in __init__|multi_layer_eagle\w*\.py.*in __init__|draft_worker = |self\.draft_model_runner = ",
+    r"eagle_worker\w*\.py.*in __init__|multi_layer_eagle\w*\.py.*in __init__|draft_worker ="
+    r" |self\.draft_model_runner = ",
     literals=("eagle", "draft_worker = ", "self.draft_model_runner = "),
     constants={"site": "draft_start"},
     excludes=("server_args=",),

@@ -6,143 +6,6 @@ from kvdiag.diagnosis.events.pattern import NUMBER, Event, read_from
 
 
 @read_from(
-    r"out of resource: (?:shared memory|threads|registers|tensor memory)",
-    literals=("out of resource: ",),
-    fields={
-        "resource": r"out of resource: ([a-z ]+)",
-        "required": rf"Required: {NUMBER}",
-        "limit": rf"Hardware limit: {NUMBER}",
-    },
-    samples=(
-        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 196608, Hardware limit: 65536."
-        " Reducing block sizes or `num_stages` may help.",
-    ),
-    source="triton: runtime/errors.py",
-)
-class KernelResourceShort(Event):
-    """A kernel needs more on-chip memory than the GPU has. Bytes. Device memory plays no part."""
-
-    resource: str | None
-    required: int | None
-    limit: int | None
-
-
-@read_from(
-    r"(?:Failed to allocate memory for|Buffer overflow when allocating memory for) \w+ with size \d+",
-    literals=("Failed to allocate memory for", "overflow when allocating memory for"),
-    fields={"buffer": r"memory for (\w+)", "size": rf"with size {NUMBER}", "available": rf"only {NUMBER} bytes"},
-    samples=(
-        "RuntimeError: Failed to allocate memory for batch_prefill_tmp_v with size 469762048 and alignment 16 in"
-        " AlignedAllocator",
-        "RuntimeError: Buffer overflow when allocating memory for batch_prefill_tmp_v with size 469762048 and alignment"
-        " 16, but only 402653184 bytes available in AlignedAllocator. Increase the workspace buffer size.",
-    ),
-    source="flashinfer: AlignedAllocator",
-)
-class AttentionWorkspaceShort(Event):
-    """The attention library's scratch buffer of fixed size is too small. Bytes."""
-
-    buffer: str | None
-    size: int | None
-    available: int | None
-
-
-@read_from(
-    r"num_max_dispatch_tokens_per_rank",
-    excludes=("server_args=", "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK="),
-    samples=(
-        "Assertion error /sgl-workspace/DeepEP/csrc/deep_ep.cpp:1030 'x.size(0) == topk_idx.size(0) and x.size(0) <="
-        " num_max_dispatch_tokens_per_rank'",
-    ),
-    source="DeepEP: csrc/deep_ep.cpp",
-)
-class DispatchLimitExceeded(Event):
-    """A batch holds more tokens a rank than the expert-parallel dispatch buffer."""
-
-
-@read_from(
-    r"num_active_captures_|NVML_SUCCESS == r INTERNAL ASSERT FAILED",
-    literals=("num_active_captures_", "NVML_SUCCESS == r"),
-    fields={"what": r"(num_active_captures_|NVML_SUCCESS)"},
-    samples=(
-        'RuntimeError: num_active_captures_ > 0 INTERNAL ASSERT FAILED at "/pytorch/c10/cuda/CUDACachingAllocator.cpp"',
-        'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1124, please'
-        " report a bug to PyTorch.",
-    ),
-    source="torch: c10/cuda/CUDACachingAllocator.cpp",
-)
-class AllocatorAssertion(Event):
-    """The allocator asserts where it wanted to report a shortage."""
-
-    what: str | None
-
-
-@read_from(
-    r"Connection closed by peer|Connection reset by peer|gloo/transport/tcp|Broken pipe|recvValue failed"
-    r"|ncclRemoteError|remote process exited",
-    literals=(
-        "closed by peer",
-        "reset by peer",
-        "gloo/transport/tcp",
-        "Broken pipe",
-        "recvValue failed",
-        "ncclRemoteError",
-        "remote process exited",
-    ),
-    excludes=("ConnectionResetError: [Errno 104] Connection reset by peer while", "http://", "HTTP/1"),
-    samples=(
-        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:4242",
-        "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. recvValue failed on SocketImpl",
-    ),
-    source="gloo, torch.distributed, NCCL",
-)
-class PeerLost(Event):
-    """A rank lost its partner: the first cause is in another rank's lines."""
-
-
-@read_from(
-    r"\[?'ninja', '-v'|[Nn]inja build failed|nvcc fatal|fatal error: [\w/]+\.h(?:pp)?: No such file",
-    literals=("'ninja', '-v'", "inja build failed", "nvcc fatal", "fatal error: "),
-    samples=(
-        "subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/root/.cache']' returned non-zero exit status 1.",
-        "RuntimeError: Ninja build failed. Ninja output:",
-    ),
-    source="torch.utils.cpp_extension, flashinfer jit",
-)
-class CompileFailed(Event):
-    """A kernel could not be compiled on this machine."""
-
-
-@read_from(
-    r"(?:nvshmem|NVSHMEM|deep_ep|DeepEP).*(?:out of memory|alloc\w* failed|[Ff]ailed to alloc|malloc failed)",
-    literals=("nvshmem", "NVSHMEM", "deep_ep", "DeepEP"),
-    samples=(
-        "/sgl-workspace/nvshmem/src/host/mem/mem_heap.cpp:1100: NULL value nvshmem mem_heap.cpp allocation failed",
-        "RuntimeError: Failed: CUDA error /sgl-workspace/DeepEP/csrc/deep_ep.cpp:85 'out of memory'",
-    ),
-    source="DeepEP, NVSHMEM",
-)
-class CommunicationBufferShort(Event):
-    """An expert-parallel or symmetric-memory buffer does not fit in what is free."""
-
-
-@read_from(
-    r"CUDA error: invalid argument|CU(?:BLAS|DNN|SOLVER)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)",
-    literals=("error: invalid argument", "_STATUS_ALLOC_FAILED", "_STATUS_NOT_INITIALIZED"),
-    fields={"what": r"(invalid argument|CU\w+_STATUS_\w+)"},
-    samples=(
-        "RuntimeError: CUDA error: invalid argument",
-        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-    ),
-    source="CUDA libraries",
-)
-class DisguisedError(Event):
-    """A library's words for an error that may be a shortage of device memory."""
-
-    what: str | None
-
-
-@read_from(
     r"\bUsing \w*(?:MoEMethod|MoeMethod)\b|Falling back to Unquantized\w+Method",
     literals=("MoEMethod", "MoeMethod", "Falling back to Unquantized"),
     excludes=("File ", "class "),
@@ -157,26 +20,269 @@ class ExpertMethod(Event):
 
 
 @read_from(
-    r"(?:error: out of memory|failure (?:2 )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
-    r"|\bOutOfMemoryError:? *$|(?:CUDA|HIP|NPU) out of memory\. *$|Triton Error \[CUDA\]: out of memory)",
+    r"out of resource: ",
+    fields={
+        "resource": r"out of resource: ([a-z ]+)",
+        "required": rf"Required: {NUMBER}",
+        "limit": rf"Hardware limit: {NUMBER}",
+    },
+    samples=(
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 196608, Hardware limit: 65536."
+        " Reducing block sizes or `num_stages` may help.",
+        "OutOfResources: out of resource: threads, Required: 2048, Hardware limit: 1024",
+    ),
+    source="triton/runtime/errors.py",
+)
+@read_from(
+    r"too many resources requested for launch|cudaErrorLaunchOutOfResources",
+    constants={"resource": "registers"},
+    samples=(
+        "RuntimeError: CUDA error: too many resources requested for launch",
+        "RuntimeError: cudaErrorLaunchOutOfResources",
+    ),
+    source="CUDA",
+)
+class KernelResourceShort(Event):
+    """A kernel wants more on-chip memory (bytes), threads or registers than the chip has. No device memory."""
+
+    resource: str | None
+    required: int | None
+    limit: int | None
+
+
+@read_from(
+    r"Buffer overflow when allocating memory for|Failed to allocate memory for \w+ with size",
+    literals=("Buffer overflow when allocating memory for", "Failed to allocate memory for"),
+    fields={
+        "buffer": r"memory for (\w+)",
+        "size": r"with size (\d+)",
+        "available": r"only (\d+) bytes",
+    },
+    samples=(
+        "RuntimeError: Buffer overflow when allocating memory for batch_prefill_tmp_v with size 524288000 and"
+        " alignment 16,"
+        " but only 393216000 bytes available in AlignedAllocator. Increase the workspace buffer size.",
+        "RuntimeError: Failed to allocate memory for batch_prefill_tmp_v with size 524288000 and alignment 16 in"
+        " AlignedAllocator",
+    ),
+    source="flashinfer: allocator.h",
+)
+class AttentionWorkspaceShort(Event):
+    """An attention library's fixed scratch buffer is too small; bytes. Not device memory."""
+
+    buffer: str | None
+    size: int | None
+    available: int | None
+
+
+@read_from(
+    r"num_max_dispatch_tokens_per_rank",
+    fields={"limit": r"num_max_dispatch_tokens_per_rank(?: ?[=(:] ?)(\d+)"},
+    excludes=("server_args=", "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK="),
+    samples=(
+        "Failed: Assertion error /sgl-workspace/DeepEP/csrc/deep_ep.cpp:1030 'x.size(0) == topk_idx.size(0) and"
+        " x.size(0) <="
+        " num_max_dispatch_tokens_per_rank'",
+    ),
+    source="DeepEP: deep_ep.cpp",
+)
+class DispatchLimitExceeded(Event):
+    """A batch has more tokens than the expert dispatch buffer holds for each rank."""
+
+    limit: int | None
+
+
+@read_from(
+    r"num_active_captures_|NVML_SUCCESS == r INTERNAL ASSERT FAILED",
+    fields={"what": r"(num_active_captures_|NVML_SUCCESS)"},
+    samples=(
+        'RuntimeError: num_active_captures_ > 0 INTERNAL ASSERT FAILED at "/pytorch/c10/cuda/CUDACachingAllocator.cpp"',
+        'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1124, please'
+        " report a bug to PyTorch.",
+    ),
+    source="torch: c10/cuda/CUDACachingAllocator.cpp",
+)
+class AllocatorAssertion(Event):
+    """The allocator asserts where it wanted to report a shortage: within a capture, or where NVML refuses to answer."""
+
+    what: str | None
+
+
+@read_from(
+    r"closed by peer|reset by peer|gloo/transport/tcp|Broken pipe|Socket Timeout|ailed to recv, got 0 bytes"
+    r"|recvValue failed|ncclRemoteError|remote process exit|Connection refused",
+    excludes=("http://", "https://", "HTTP/1", "server_args=", "TTY"),
+    literals=(
+        "closed by peer",
+        "reset by peer",
+        "gloo/transport/tcp",
+        "Broken pipe",
+        "Socket Timeout",
+        "ailed to recv, got 0 bytes",
+        "recvValue failed",
+        "ncclRemoteError",
+        "remote process exit",
+        "Connection refused",
+    ),
+    fields={
+        "by": r"(gloo|TCPStore|NCCL|ucx|mooncake|ncclRemoteError)",
+        "what": r"(closed by peer|reset by peer|Broken pipe|Timeout|got 0 bytes|refused)",
+    },
+    samples=(
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+        " [127.0.0.1]:31802",
+        "RuntimeError: [gloo/transport/tcp/pair.cc:553] Read error [127.0.0.1]:31802: Connection reset by peer",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "torch.distributed.DistStoreError: Socket Timeout",
+        "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+        "[rank3] recvValue failed on SocketImpl(fd=12)",
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+        "ConnectionRefusedError: [Errno 111] Connection refused",
+    ),
+    source="gloo, torch: TCPStore, python",
+)
+class PeerLost(Event):
+    """A partner went away: this rank is a victim, not the cause."""
+
+    by: str | None
+    what: str | None
+
+
+@read_from(
+    r"'ninja', '-v'|[Nn]inja build failed|ninja: build stopped|Error building extension|nvcc fatal"
+    r"|fatal error: [\w/]+\.h(?:pp)?: No such file",
+    literals=(
+        "'ninja', '-v'",
+        "inja build failed",
+        "ninja: build stopped",
+        "Error building extension",
+        "nvcc fatal",
+        "fatal error: ",
+    ),
+    samples=(
+        "subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/root/.cache']' returned non-zero exit"
+        " status 1.",
+        "RuntimeError: Ninja build failed. Ninja output:",
+        "ninja: build stopped: subcommand failed.",
+        "RuntimeError: Error building extension 'fused'",
+        "nvcc fatal   : Unsupported gpu architecture 'compute_121a'",
+    ),
+    source="torch.utils.cpp_extension, flashinfer jit",
+)
+class CompileFailed(Event):
+    """A kernel could not be compiled on this machine."""
+
+
+@read_from(
+    r"(?:nvshmem|NVSHMEM|deep_ep|DeepEP).*(?:out of memory|alloc\w* failed|[Ff]ailed to alloc|malloc failed)"
+    r"|NVSHMEM_SYMMETRIC_SIZE|num_rdma_bytes",
+    literals=("nvshmem", "NVSHMEM", "deep_ep", "DeepEP", "num_rdma_bytes"),
+    excludes=("server_args=", "num_max_dispatch_tokens_per_rank"),
+    samples=(
+        "/sgl-workspace/nvshmem/src/host/mem/mem_heap.cpp:1100: NULL value nvshmem mem_heap.cpp allocation failed",
+        "RuntimeError: Failed: CUDA error /sgl-workspace/DeepEP/csrc/deep_ep.cpp:85 'out of memory'",
+        "set NVSHMEM_SYMMETRIC_SIZE to a larger value",
+        "Assertion error deep_ep.cpp:120 'num_rdma_bytes > 0'",
+    ),
+    source="DeepEP, NVSHMEM",
+)
+class CommunicationBufferShort(Event):
+    """An expert-parallel or symmetric-memory buffer does not fit in what is free."""
+
+
+@read_from(
+    r"CUDA error: invalid argument|HIP error: invalid"
+    r" argument|CU(?:BLAS|DNN|SOLVER)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)"
+    r"|HIPBLAS_STATUS_ALLOC_FAILED",
+    literals=("error: invalid argument", "_STATUS_ALLOC_FAILED", "_STATUS_NOT_INITIALIZED"),
+    fields={"what": r"(invalid argument|(?:CU|HIP)\w+_STATUS_\w+)"},
+    samples=(
+        "RuntimeError: CUDA error: invalid argument",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasLtMatmul`",
+        "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        "RuntimeError: CUSOLVER_STATUS_ALLOC_FAILED",
+        "RuntimeError: HIPBLAS_STATUS_ALLOC_FAILED",
+    ),
+    source="CUDA libraries",
+)
+class DisguisedError(Event):
+    """A library's words for an error that may be a shortage of device memory."""
+
+    what: str | None
+
+
+@read_from(
+    r"(?:CUDA|HIP|driver) error: out of memory|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
+    r"|cudaMalloc failed: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Tried to allocate more than 1EB|insufficient GPU"
+    r" memory"
+    r"|Triton Error \[(?:CUDA|HIP)\]: +out of memory",
     literals=(
         "error: out of memory",
-        "'out of memory'",
-        "CUDA_ERROR_OUT_OF_MEMORY",
         "cudaErrorMemoryAllocation",
-        "OutOfMemoryError",
-        "out of memory.",
-        "[CUDA]: out of memory",
+        "hipErrorOutOfMemory",
+        "cudaMalloc failed: out of memory",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "Tried to allocate more than 1EB",
+        "insufficient GPU memory",
+        "Triton Error [",
     ),
-    excludes=("Tried to allocate", "DeepEP", "nvshmem", "Search for `cuda"),
+    excludes=("DeepEP", "nvshmem", "Search for `cuda", "torch_memory_saver"),
+    constants={"by": "driver"},
+    fields={"device": r"(CUDA|HIP)"},
     samples=(
-        "RuntimeError: CUDA error: out of memory",
-        "Cuda failure 2 'out of memory'",
-        "torch.OutOfMemoryError:",
-        "torch.OutOfMemoryError: CUDA out of memory.",
+        "torch.AcceleratorError: CUDA error: out of memory",
+        "RuntimeError: HIP error: out of memory",
+        "RuntimeError: CUDA driver error: out of memory",
         "RuntimeError: Triton Error [CUDA]: out of memory",
+        "what():  cudaErrorMemoryAllocation: out of memory",
+        "hipErrorOutOfMemory",
+        "ggml_cuda: cudaMalloc failed: out of memory",
+        "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY",
+        "RuntimeError: Tried to allocate more than 1EB memory.",
+        "insufficient GPU memory for the workspace",
     ),
-    source="CUDA, NCCL, Triton, torch",
+    source="CUDA, HIP, Triton",
+)
+@read_from(
+    r"[Ff]ailure (?:\d+ )?'out of memory'|Failed to CUDA calloc",
+    literals=("'out of memory'", "Failed to CUDA calloc"),
+    excludes=("DeepEP", "nvshmem"),
+    constants={"by": "communication"},
+    fields={"device": r"(Cuda|HIP|CUDA)", "wanted": r"calloc (?:async )?(\d+) bytes"},
+    samples=(
+        "Cuda failure 2 'out of memory'",
+        "Cuda failure 'out of memory'",
+        "node0:312:1044 [0] include/alloc.h:246 NCCL WARN Cuda failure 2 'out of memory'",
+        "node0:312:1044 [0] NCCL WARN Failed to CUDA calloc 4194304 bytes",
+        "HIP failure 'out of memory'",
+    ),
+    source="NCCL, RCCL",
+)
+@read_from(
+    r"\[metal::malloc\]|greater than the maximum allowed buffer size",
+    constants={"by": "metal"},
+    fields={"wanted": r"allocate (\d+) bytes"},
+    samples=(
+        "[metal::malloc] Attempting to allocate 34359738368 bytes which is greater than the maximum allowed buffer"
+        " size of"
+        " 22906503168 bytes.",
+    ),
+    source="MLX",
+)
+@read_from(
+    r"\bOutOfMemoryError:? *$|(?:CUDA|HIP|NPU|XPU|MUSA) out of memory\.? *$",
+    literals=("OutOfMemoryError", "out of memory"),
+    excludes=("Tried to allocate", " error: ", "'out of memory'"),
+    constants={"by": "allocator"},
+    fields={"device": r"(CUDA|HIP|NPU|XPU|MUSA)"},
+    samples=("torch.OutOfMemoryError:", "torch.OutOfMemoryError: CUDA out of memory."),
+    source="torch",
 )
 class DeviceFull(Event):
-    """Device memory ran out, in words without figures."""
+    """Device memory ran out, in words without figures: past PyTorch's allocator, or of a cut message. `by` whom."""
+
+    by: str
+    device: str | None
+    wanted: int | None

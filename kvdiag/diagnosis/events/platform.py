@@ -6,24 +6,6 @@ from kvdiag.diagnosis.events.pattern import NUMBER, Event, read_from
 
 
 @read_from(
-    r"creating shared memory segment /dev/shm|out of shared memory\.|/dev/shm[^ ]* .*No space left on device"
-    r"|No space left on device.*?/dev/shm",
-    literals=("shared memory segment /dev/shm", "out of shared memory.", "No space left on device"),
-    samples=(
-        "Error while creating shared memory segment /dev/shm/nccl-lNPZ0f (size 7340384), error: No space left on device",
-        "RuntimeError: DataLoader worker is killed by signal: Bus error. It is possible that dataloader's workers are"
-        " out of shared memory. Please try to raise your shared memory limit.",
-    ),
-    fields={"size": rf"\(size {NUMBER}"},
-    source="NCCL, torch.utils.data",
-)
-class SharedMemoryFull(Event):
-    """/dev/shm is full; `size` in bytes."""
-
-    size: int | None
-
-
-@read_from(
     r"nr_hugepages|HugePages_Total: +[1-9]",
     literals=("nr_hugepages", "HugePages_Total:"),
     fields={"pages": rf"(?:nr_hugepages *=? *|HugePages_Total: +){NUMBER}"},
@@ -74,26 +56,6 @@ class DesktopOnGPU(Event):
 
 
 @read_from(
-    r"total_mem_size=\d+MB",
-    literals=("total_mem_size=",),
-    fields={"size_mb": rf"total_mem_size={NUMBER}MB"},
-    samples=("Init kvcached KV cache allocator: num_layers=24, mem_size_per_layer=179288MB, total_mem_size=8605824MB,",),
-    source="kvcached: page_allocator.py",
-)
-@read_from(
-    r"(?:KV Cache|SWAKVPool) VA upper bound",
-    literals=("VA upper bound",),
-    samples=("Full KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 400000, K size: 20.00 GB, V size: 20.00 GB",),
-    source="sglang/srt/mem_cache/memory_pool.py",
-    releases="0.5.19..0.5.23",
-)
-class VirtualSize(Event):
-    """Address space, printed as if it were memory. MiB."""
-
-    size_mb: int | None = None
-
-
-@read_from(
     r"\((?:Megatron\w*|FSDP\w*|\w*Train\w*Actor|\w*TrainRayActor|ActorModel\w*) pid=|megatron/core/|/megatron/"
     r"|verl/workers/(?:actor|fsdp)|torch/distributed/fsdp|deepspeed/runtime",
     literals=("Megatron", "megatron", "FSDP", "Train", "ActorModel", "verl/workers/", "/fsdp", "deepspeed/runtime"),
@@ -108,18 +70,73 @@ class TrainerLine(Event):
 
 
 @read_from(
-    r"torch_memory_saver",
-    excludes=("server_args=", "is not installed", "is not enabled", "import "),
+    r"Error while creating shared memory segment",
+    fields={"segment": r"segment (\S+)", "size": r"\(size (\d+)"},
+    samples=("Error while creating shared memory segment /dev/shm/nccl-lNPZ0f (size 7340384)",),
+    source="NCCL: shmutils.cc",
+)
+@read_from(
+    r"out of shared memory\. Please try to raise your shared memory limit"
+    r"|It is possible that dataloader's workers are out of shared memory",
+    literals=("raise your shared memory limit", "workers are out of shared memory"),
+    samples=(
+        "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Bus error. It is possible that dataloader's"
+        " workers are out of shared memory. Please try to raise your shared memory limit.",
+    ),
+    source="torch: multiprocessing",
+)
+@read_from(
+    r"\[Errno 28\] No space left on device",
+    samples=("OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'",),
+    fields={"segment": r"on device: '?([^']+)'?"},
+    source="python",
+)
+@read_from(
+    r"^Bus error|: Bus error",
+    literals=("Bus error",),
+    excludes=("dataloader", "DataLoader"),
+    samples=("Bus error (core dumped)",),
+    source="shell",
+)
+class SharedMemoryFull(Event):
+    """/dev/shm (or the disk) is full: the container's shared memory, not the GPU's."""
+
+    segment: str | None = None
+    size: int | None = None
+
+
+@read_from(
+    r"total_mem_size=\d+MB",
+    literals=("total_mem_size=",),
+    fields={"size_mb": rf"total_mem_size={NUMBER}"},
+    samples=(
+        "[kvcached][INFO][2025-10-12 21:14:09][page_allocator.py:152] Init kvcached KV cache allocator: num_layers=24,"
+        " mem_size_per_layer=179288MB, total_mem_size=8605824MB, page_size=2MB, tp_size=1",
+    ),
+    source="kvcached: page_allocator.py",
+)
+class VirtualSize(Event):
+    """Address space, printed as if it were memory. MiB."""
+
+    size_mb: int | None = None
+
+
+@read_from(
+    r"\[torch_memory_saver\.cpp\]|torch_memory_saver\b.*(?:CUresult|OOM|out of memory|failed)",
     literals=("torch_memory_saver",),
+    excludes=("server_args=", "is not installed", "is not enabled", "import "),
     fields={
         "call": r"(malloc|resume|pause|cuMemCreate|cu_mem_create|cuMemMap)",
         "size": rf"size={NUMBER}",
         "free": rf"free_bytes={NUMBER}",
+        "margin": rf"memory_margin_bytes={NUMBER}",
+        "result": r"(?:error: |result=)(\d+)",
     },
     samples=(
         "[torch_memory_saver.cpp] TorchMemorySaver::malloc return OOM since memory_margin_bytes=1073741824"
         " (alloc)size=65867350016 free_bytes=28822863872",
         "[torch_memory_saver.cpp] CUresult error: 2 (out of memory) file=csrc/utils.h func=cu_mem_create line=126",
+        "[torch_memory_saver.cpp] CUresult error result=2 file=csrc/utils.h func=cu_mem_create line=104",
     ),
     source="torch_memory_saver: csrc",
 )
@@ -129,3 +146,5 @@ class MemorySaver(Event):
     call: str | None
     size: int | None
     free: int | None
+    margin: int | None = None
+    result: int | None = None

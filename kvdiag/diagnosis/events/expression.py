@@ -1,0 +1,99 @@
+"""Expression: a search that is compiled when a line first needs it, and without a regular expression where it can.
+
+Hundreds of expressions stand in the declarations and a log needs some dozens of them. Most are plain text, or a plain
+key with a figure after it: those are found by `str.find`, which costs neither compiling nor a time limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+TIMEOUT_S = 1.0  # of one expression on one line; logs come from strangers
+
+# Figures that stand after a key. A size has two groups, number and unit, or one (then GB, meaning 2^30).
+NUMBER = r"(-?\d[\d_,]*)"
+DECIMAL = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
+GIB = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?) ?GB"
+MIB = r"(-?\d+(?:\.\d+)?) ?(Mi?B)"
+SIZE = r"(-?\d+(?:\.\d+)?) ?(bytes|[KMGTPE]i?B)"
+WORD = r"([\w.+/-]*\w)"
+SIZES = r"\[([\d, ]*)\]"
+
+_FIGURES = {text: re.compile(text) for text in (NUMBER, DECIMAL, GIB, MIB, SIZE, WORD, SIZES)}
+_ESCAPED = re.compile(r"\\([^\w\s])")
+_META = re.compile(r"[.^$*+?{}\[\]|()\\]")
+
+
+class Found(Protocol):
+    """What a search yields, of whichever library."""
+
+    def __getitem__(self, group: int) -> Any:
+        """The text of a group, 0 being the whole match."""
+
+    def groups(self) -> tuple[Any, ...]:
+        """The texts of all groups."""
+
+
+Search = Callable[[str], "Found | None"]
+
+
+def plain(pattern: str) -> str | None:
+    """The text an expression stands for when it holds nothing but plain text; else None."""
+    if _META.search(_ESCAPED.sub("", pattern)):
+        return None
+    return _ESCAPED.sub(r"\1", pattern)
+
+
+class Expression:
+    """One search. Raises TimeoutError after TIMEOUT_S on a text."""
+
+    __slots__ = ("pattern", "search")
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.search: Search = self._first
+
+    def _first(self, text: str) -> Found | None:
+        self.search = _compile(self.pattern)
+        return self.search(text)
+
+
+_KNOWN: dict[str, Expression] = {}
+
+
+def expression(pattern: str) -> Expression:
+    """The expression of this pattern; one for all that use it."""
+    known = _KNOWN.get(pattern)
+    if known is None:
+        known = _KNOWN[pattern] = Expression(pattern)
+    return known
+
+
+def _compile(pattern: str) -> Search:
+    for figure, compiled in _FIGURES.items():
+        if pattern.endswith(figure):
+            key = plain(pattern[: -len(figure)])
+            if key:
+                return _after(key, compiled)
+    import regex  # costs more to load than everything else of the engine together
+
+    found = regex.compile(pattern)
+    return lambda text: found.search(text, timeout=TIMEOUT_S)
+
+
+def _after(key: str, figure: re.Pattern[str]) -> Search:
+    """The first place where the figure follows the key."""
+    width, match = len(key), figure.match
+
+    def search(text: str) -> Found | None:
+        at = text.find(key)
+        while at >= 0:
+            found = match(text, at + width)
+            if found:
+                return found
+            at = text.find(key, at + 1)
+        return None
+
+    return search
