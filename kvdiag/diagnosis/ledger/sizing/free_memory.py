@@ -145,4 +145,13 @@ def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float 
             why=f"no feasible fraction: {wanted:.2f} GiB free at the end needs {exact:.3f},"
             + (f" and the start needs {start:.3f}" if start is not None else " and no fraction holds a page"),
         )
+    way = budget.arithmetic
+    if way is not None and way.cap is not None:
+        kv = budget.readings.after_weights.value - budget.readings.opening.value * (
+            1 - most / printed_share(inputs, budget)
+        )
+        if way.tokens(kv, capped=False) >= way.cap:
+            return Fractions(
+                starts_from=start, keeps_wanted=None, why="--max-total-tokens would set the pool before that"
+            )
     return Fractions(starts_from=start, keeps_wanted=most)

@@ -340,12 +340,9 @@ def largest_with_free(sizing: Sizing, base: Launch, launch: Launch, wanted: floa
             return True
         return lowest is not None and on_the_way is not None and on_the_way < least_on_the_way(lowest, wanted) - 1e-9
 
-    cap = launch.arithmetic.cap
-    if cap is not None and tokens_of(sizing, base, forward.with_fraction(sizing, launch, HIGHEST)) >= cap - page_of(
-        launch
-    ):
-        return None  # the cap sets the pool, whatever the fraction
     first = _first_step(too_much)
+    if first is None and launch.arithmetic.cap is not None:
+        return None  # the cap sets the pool, whatever the fraction
     most = HIGHEST if first is None else round(first - STEP, 3)
     return most if most >= start else None
 

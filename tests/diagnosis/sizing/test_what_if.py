@@ -1,0 +1,274 @@
+"""What-if: coherent for any launch the arithmetic can carry."""
+
+import dataclasses
+import json
+import math
+import shlex
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvdiag.diagnosis.compare import compare
+from kvdiag.diagnosis.ledger.sizing import DraftModel, Family, PrintedPools, RankMemory, SizingInputs, size_inputs
+from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
+from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
+from kvdiag.diagnosis.ledger.what_if import Change, scenario, scenario_of
+from tests.diagnosis.sizing.launches import STARTUPS, document, kimi, startup
+
+GIB = 2**30
+
+
+@st.composite
+def launches(draw: st.DrawFn) -> SizingInputs:
+    """A launch whose log is true to SGLang's arithmetic, as printed: two decimals, whole pages."""
+    opening = draw(st.integers(1000, 14_000)) / 100
+    after = round(opening * draw(st.floats(0.06, 0.97)), 2)
+    fraction = draw(st.integers(20, 99)) / 100
+    cell = draw(st.sampled_from((2048, 8192, 24_576, 70_272, 131_072, 327_680)))
+    page = draw(st.sampled_from((1, 16, 64, 128)))
+    family = draw(st.sampled_from((Family.MHA, Family.MLA, Family.SWA, Family.LINEAR)))
+    states = draw(st.floats(0.05, 0.5)) if family is Family.LINEAR else 0.0
+    cap = draw(st.sampled_from((None, None, None, 20_480)))
+    budget = after - opening * (1 - fraction)
+    kv = budget * (1 - states)
+    tokens = max(0, int(kv * GIB // cell)) // page * page
+    if cap is not None:
+        tokens = min(tokens, cap // page * page)
+    gib = round((tokens + page) * cell / GIB, 2)
+    works = tokens > 0 and gib >= 0.01
+    draft = None
+    each = 0
+    if draw(st.booleans()):
+        each = draw(st.sampled_from((1152, 4096, 16_384)))
+        draft = DraftModel(
+            algorithm="EAGLE",
+            weights=0.5,
+            tokens=tokens,
+            pool=max(0.01, round(tokens * each / GIB, 2)),
+            figures=2,
+            before_pool=False,
+        )
+    pool_end = opening * (1 - fraction) - 0.02
+    end = round(pool_end - tokens * each / GIB - draw(st.floats(0.0, 3.0)), 2)
+    return SizingInputs(
+        ranks=(
+            RankMemory(
+                id="TP0",
+                opening=opening,
+                after_weights=after,
+                pool_end=round(pool_end, 2),
+                end=end if works else None,
+                lowest=end if works else None,
+            ),
+        ),
+        fraction=fraction,
+        release=ReleaseRange.read("0.5.9" if family is not Family.SWA else "0.5.12"),
+        family=family,
+        page_size=page,
+        pools=PrintedPools(
+            tokens=tokens if works else None,
+            gib=gib if works else None,
+            state_slots=64 if states and works else None,
+            state_gib=round(budget * states, 2) if states and works else None,
+        ),
+        draft=draft if works else None,
+        tokens=tokens if works else None,
+        max_total_tokens=cap,
+        running_requests=48 if works else None,
+        context_length=8192,
+    )
+
+
+FRACTIONS = st.integers(1, 99).map(lambda n: n / 100)
+
+
+@given(launches())
+@settings(max_examples=150, deadline=None)
+def test_no_change_returns_the_launch_itself(inputs):
+    found = scenario_of(size_inputs(inputs), Change())
+    if found.refused is None:
+        assert found.tokens is not None and found.tokens.after == (inputs.tokens or found.tokens.after)
+        assert found.free_gib is None or found.free_gib.after == pytest.approx(inputs.ranks[0].end)
+        assert not found.flags
+
+
+@given(launches(), FRACTIONS, FRACTIONS)
+@settings(max_examples=150, deadline=None)
+def test_a_higher_fraction_never_gives_fewer_tokens_or_more_free_memory(inputs, one, other):
+    low, high = sorted((one, other))
+    first, second = (scenario_of(size_inputs(inputs), Change(mem_fraction_static=f)) for f in (low, high))
+    if first.refused is None and second.refused is None:
+        assert first.tokens is not None and second.tokens is not None
+        assert first.tokens.after <= second.tokens.after
+        if first.free_gib is not None and second.free_gib is not None:
+            assert first.free_gib.after >= second.free_gib.after - 1e-9
+
+
+@given(launches(), FRACTIONS)
+@settings(max_examples=150, deadline=None)
+def test_no_answer_is_negative_or_outside_its_own_bounds(inputs, fraction):
+    found = scenario_of(size_inputs(inputs), Change(mem_fraction_static=fraction, request_tokens=2048))
+    for figure in (found.tokens, found.free_gib, found.requests, found.kv_gib):
+        if figure is None or figure.after is None:
+            continue
+        low = figure.after if figure.low is None else figure.low
+        high = figure.after if figure.high is None else figure.high
+        assert low <= figure.after <= high
+        if found.refused is None:
+            assert figure.after >= 0
+    json.dumps(found.to_document(), allow_nan=False)
+
+
+@given(launches())
+@settings(max_examples=150, deadline=None)
+def test_named_fractions_start_and_keep_what_they_promise(inputs):
+    sizing = size_inputs(inputs)
+    named = sizing.fractions
+    if named is None or sizing.wanted_free is None:
+        return
+    if named.starts_from is not None:
+        assert 0 < named.starts_from <= 1
+        assert sizing.budget is not None and named.starts_from > sizing.budget.smallest_fraction
+    if named.keeps_wanted is not None:
+        assert named.starts_from is not None and named.starts_from <= named.keeps_wanted <= 0.99
+        found = scenario_of(sizing, Change(mem_fraction_static=named.keeps_wanted))
+        assert found.refused is None and found.free_gib is not None
+        assert found.free_gib.high >= sizing.wanted_free - 0.01
+        if named.keeps_wanted < 0.99:
+            more = scenario_of(sizing, Change(mem_fraction_static=round(named.keeps_wanted + 0.002, 3)))
+            assert more.refused is not None or more.free_gib is None or more.free_gib.low < sizing.wanted_free + 0.01
+
+
+@given(launches(), st.floats(0, 20))
+@settings(max_examples=100, deadline=None)
+def test_the_fraction_for_free_memory_is_the_largest_that_leaves_it(inputs, wanted):
+    sizing = size_inputs(inputs)
+    found = scenario_of(sizing, Change(free_gib=wanted))
+    if found.refused is not None or found.fraction is None:
+        return
+    assert found.free_gib is not None and found.free_gib.after >= wanted - 1e-6
+    if found.fraction.after < 0.99 and found.starts_from is not None:
+        more = scenario_of(sizing, Change(mem_fraction_static=round(found.fraction.after + 0.001, 3)))
+        lower = more.refused is not None or more.free_gib.after < wanted
+        assert lower or more.free_gib.after <= more.free_gib.before
+
+
+@given(launches(), st.integers(1, 3_000_000))
+@settings(max_examples=100, deadline=None)
+def test_the_fraction_for_tokens_is_the_smallest_that_holds_them(inputs, wanted):
+    sizing = size_inputs(inputs)
+    found = scenario_of(sizing, Change(tokens=wanted))
+    if found.refused is not None or found.fraction is None:
+        assert found.refused
+        return
+    assert found.tokens is not None and found.tokens.after >= wanted
+    less = round(found.fraction.after - 0.001, 3)
+    if less > 0:
+        before = scenario_of(sizing, Change(mem_fraction_static=less))
+        assert before.tokens is None or before.tokens.after is None or before.tokens.after < wanted
+
+
+@given(launches(), launches())
+@settings(max_examples=150, deadline=None)
+def test_the_steps_of_a_comparison_add_up_to_the_whole_difference(one, two):
+    found = compare(document(one), document(two))
+    if found["gib"]["difference"] is not None:
+        assert math.isclose(sum(s["gib"] for s in found["steps"]), found["gib"]["difference"], abs_tol=1e-6)
+    if found["tokens"]["difference"] is not None:
+        assert sum(s["tokens"] for s in found["steps"]) == found["tokens"]["difference"]
+
+
+@given(launches())
+@settings(max_examples=100, deadline=None)
+def test_a_launch_read_back_from_its_document_is_the_same(inputs):
+    assert inputs_of_document(document(inputs)) == inputs
+
+
+def test_what_if_works_from_the_stored_document_as_from_the_launch():
+    for change in (Change(mem_fraction_static=0.9), Change(draft=False), Change(max_running_requests=128)):
+        stored = scenario(document(kimi()), change)
+        assert stored.tokens == scenario_of(size_inputs(kimi()), change).tokens
+
+
+@pytest.mark.parametrize("figures", STARTUPS, ids=[f"{n}" for n in range(len(STARTUPS))])
+def test_no_change_returns_every_real_startup(figures):
+    found = scenario_of(size_inputs(startup(figures)), Change())
+    assert found.refused is None
+    assert found.tokens is not None and found.tokens.after == figures["kv_tokens"]
+
+
+def test_more_requests_cost_a_longer_request_table_and_no_tokens():
+    found = scenario_of(size_inputs(kimi()), Change(max_running_requests=148))
+    assert found.tokens is not None and found.tokens.after == 159_277
+    assert found.free_gib is not None
+    assert found.free_gib.after == pytest.approx(7.43 - 100 * (131_072 + 4) * 4 / GIB, abs=1e-4)
+
+
+def test_without_its_draft_a_launch_before_0_5_14_keeps_its_tokens_and_frees_the_drafts_memory():
+    found = scenario_of(size_inputs(kimi()), Change(draft=False))
+    assert found.tokens is not None and found.tokens.after == 159_277
+    assert found.free_gib is not None and found.free_gib.after == pytest.approx(7.43 + 0.95 + 0.60, abs=0.01)
+
+
+def test_a_draft_that_the_log_does_not_have_cannot_be_added():
+    found = scenario_of(size_inputs(dataclasses.replace(kimi(), draft=None)), Change(draft=True))
+    assert found.refused is not None and "no draft" in found.refused
+
+
+def test_fewer_ranks_than_the_weights_need_are_refused():
+    found = scenario_of(size_inputs(kimi()), Change(tp_size=4))
+    assert found.refused is not None and "weights would take" in found.refused
+
+
+def test_a_ratio_of_a_pool_that_is_not_there_is_refused():
+    for change in (Change(swa_full_tokens_ratio=0.5), Change(mamba_full_memory_ratio=0.5), Change(cuda_graph_max_bs=8)):
+        assert scenario_of(size_inputs(kimi()), change).refused
+
+
+def test_more_tokens_than_any_fraction_holds_are_not_feasible():
+    found = scenario_of(size_inputs(kimi()), Change(tokens=2_000_000))
+    assert found.refused is not None and "no feasible fraction" in found.refused
+
+
+def test_a_cap_answers_for_the_pool_whatever_the_fraction():
+    found = scenario_of(size_inputs(kimi()), Change(max_total_tokens=100_000))
+    assert found.tokens is not None and found.tokens.after == 100_000
+    assert found.keeps_wanted is None
+
+
+def test_values_of_the_new_command_are_quoted_for_the_shell():
+    arguments = {
+        "model_path": {"value": "/models/a b; rm -rf $(x)", "origin": "given"},
+        "mem_fraction_static": {"value": 0.88, "origin": "given"},
+        "trust_remote_code": {"value": True, "origin": "given"},
+    }
+    found = scenario_of(size_inputs(kimi()), Change(mem_fraction_static=0.9), arguments)
+    assert found.command is not None
+    words = shlex.split(found.command)
+    assert words[words.index("--model-path") + 1] == "/models/a b; rm -rf $(x)"
+    assert words[words.index("--mem-fraction-static") + 1] == "0.9"
+    assert [(f.flag, f.before, f.after) for f in found.flags] == [("--mem-fraction-static", "0.88", "0.9")]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mem_fraction_static": "1.2"},
+        {"mem_fraction_static": "nan"},
+        {"kv_cache_dtype": "int3"},
+        {"tp_size": "2.5"},
+        {"tokens": "-1"},
+        {"draft": "maybe"},
+        {"mem_fraction_static": "0.9", "tokens": "1000"},
+        {"colour": "blue"},
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_named(values):
+    with pytest.raises(ValueError, match=r"\w"):
+        Change.read(values)
+
+
+def test_a_change_is_read_from_a_form_with_empty_fields():
+    change = Change.read({"mem_fraction_static": "0.9", "tokens": "", "draft": "off", "max_total_tokens": "200,000"})
+    assert change == Change(mem_fraction_static=0.9, draft=False, max_total_tokens=200_000)
