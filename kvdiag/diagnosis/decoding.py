@@ -43,7 +43,8 @@ _LOOKALIKES: Final = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0x
 _LOOKALIKE_TEXT: Final = str.maketrans(_LOOKALIKES)
 _LOOKALIKE_BYTES: Final = re.compile(b"|".join(re.escape(char.encode()) for char in _LOOKALIKES))
 _ASCII_OF: Final = {char.encode(): plain.encode() for char, plain in _LOOKALIKES.items()}
-_LEADS: Final = (b"\xef\xbc", b"\xef\xbd", b"\xc2\xa0", b"\xe3\x80", b"\xe2\x80")
+# The bytes that the ones worth a rewritten block begin with; quotation marks stand in no phrase.
+_LEADS: Final = ((b"\xef", b"\xef\xbc"), (b"\xef", b"\xef\xbd"), (b"\xc2", b"\xc2\xa0"), (b"\xe3", b"\xe3\x80"))
 
 _BINARY: Final = (
     (b"\x89PNG", "a PNG picture"), (b"\xff\xd8\xff", "a JPEG picture"), (b"GIF8", "a GIF picture"),
@@ -159,6 +160,6 @@ def clean_block(block: bytes) -> bytes:
     Returns the block itself when there is nothing to clean, which costs a few passes of memchr.
     """
     block = without_escapes(block)
-    if not block.isascii() and any(lead in block for lead in _LEADS):
+    if not block.isascii() and any(byte in block and lead in block for byte, lead in _LEADS):
         block = _LOOKALIKE_BYTES.sub(lambda found: _ASCII_OF[found[0]], block)
     return block

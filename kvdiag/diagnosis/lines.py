@@ -19,7 +19,7 @@ from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.peaks import Peaks
 from kvdiag.diagnosis.prefix import read_prefix, record_starts
-from kvdiag.diagnosis.scanner import AHEAD, Block, scanner_for
+from kvdiag.diagnosis.scanner import AHEAD, Block, Scanner, scanner_for
 from kvdiag.diagnosis.texts import Log, Text, open_texts
 from kvdiag.diagnosis.wrapping import join_cut, unwrap, width_of
 
@@ -136,7 +136,8 @@ class LineReader:
         self._limits = limits or DEFAULT_LIMITS
         self._dense = tuple(dense)
         self._scanner = scanner_for(_spellings(phrases))
-        self._every = scanner_for(_spellings([*phrases, *dense]))
+        self._all_phrases = [*phrases, *dense]
+        self._every: Scanner | None = None
         self._tell = on_progress
         self._told = 0.0
         self._masker: Masker | None = (Masker() if masker else None) if isinstance(masker, bool) else masker
@@ -177,6 +178,12 @@ class LineReader:
             info.gap = {"first_line": gap.first_line, "last_line": gap.last_line, "bytes": gap.bytes}
         if page.dense_all:
             info.batch_lines = {"read": page.dense_read, "all": page.dense_all}
+
+    def _claims(self, record: str) -> bool:
+        """Whether one record of a line that holds several has a phrase."""
+        if self._every is None:
+            self._every = scanner_for(_spellings(self._all_phrases))
+        return self._every.claims(record.encode("utf-8", "replace"))
 
     def _progress(self, lines: int) -> None:
         if self._tell is not None and (now := time.monotonic()) - self._told >= _PROGRESS_S:
@@ -222,8 +229,14 @@ class _Page:
         for end in ends:
             if end <= done or end <= seen:
                 continue
-            begin = max(data.rfind(b"\n", 0, end), data.rfind(b"\r", 0, end)) + 1
-            stop = _first(data.find(b"\n", end), data.find(b"\r", end), len(data))
+            begin = data.rfind(b"\n", 0, end) + 1
+            begin = data.rfind(b"\r", begin, end) + 1 or begin
+            stop = data.find(b"\n", end)
+            if stop < 0:
+                stop = len(data)
+            bar = data.find(b"\r", end, stop)
+            if bar >= 0:
+                stop = bar
             if stop - begin > self._limits.line_bytes:
                 begin, stop = self._window(data, begin, stop, end)
             if begin > counted:
@@ -235,7 +248,7 @@ class _Page:
             yield from self._records(data, begin, stop, at, block.ahead)
             for _ in range(self._taken):
                 done = data.find(b"\n", done) + 1 or len(data)
-                done = _first(data.find(b"\n", done), -1, len(data))
+                done = data.find(b"\n", done) if b"\n" in data[done:] else len(data)
 
     def _window(self, data: bytes, begin: int, stop: int, end: int) -> tuple[int, int]:
         """Of an overlong line the part around a phrase, from its record's start where that is near."""
@@ -303,7 +316,7 @@ class _Page:
             records = _split(piece)
             for index, record in enumerate(records):
                 last = index == len(records) - 1
-                if (several or len(records) > 1) and not self._reader._every.claims(record.encode("utf-8", "replace")):
+                if (several or len(records) > 1) and not self._reader._claims(record):
                     continue
                 prefix = read_prefix(record)
                 text = record[prefix.end :].strip() if prefix else record.strip()
@@ -365,13 +378,6 @@ def _spellings(phrases: Sequence[bytes]) -> list[bytes]:
 
 def _lines_of(data: bytes) -> list[bytes]:
     return [line.rstrip(b"\r") for line in data.split(b"\n")]
-
-
-def _first(one: int, other: int, default: int) -> int:
-    """The smaller of two offsets of which each may be missing."""
-    if one < 0:
-        return other if other >= 0 else default
-    return one if other < 0 else min(one, other)
 
 
 def _split(text: str) -> list[str]:

@@ -22,11 +22,12 @@ class Pattern:
     """One thing that is hidden.
 
     kind         under which it is counted
-    literals     lower case; a text in which none of them stands is not searched. () searches every text
+    literals     a text in which none of them stands is not searched; their case matters where the expression's does
     expression   group 1 stays, group 2 is hidden
     replacement  what stands for it; {n} is a letter or number that stays the same for the same value throughout an
                  upload, {length} is how many characters were hidden
     keep         values (whole, lower case) that are no secret, as an expression
+    least        how often the literals must stand in a text for it to be searched
     """
 
     kind: str
@@ -35,12 +36,13 @@ class Pattern:
     replacement: str
     keep: str = ""
     ignore_case: bool = False
+    least: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        """The pattern for other programs, JSON-ready."""
+        """The pattern for other programs, JSON-ready. The literals are in lower case, for a text in lower case."""
         return {
             "kind": self.kind,
-            "literals": list(self.literals),
+            "literals": sorted({literal.lower() for literal in self.literals}),
             "expression": self.expression,
             "flags": "gi" if self.ignore_case else "g",
             "replacement": self.replacement,
@@ -59,7 +61,12 @@ _SECRET_NAME: Final = (
     r"|CREDENTIALS?|AUTH|ACCOUNT_KEY|CONNECTION_STRING|DSN)"
 )
 _KEY_LITERALS: Final = ("api_key", "api-key", "apikey")
-_SECRET_LITERALS: Final = ("token", "passw", "secret", "key", "credential", "authorization", "connection", "sas")
+_SECRET_LITERALS: Final = tuple(
+    word + end
+    for word in ("token", "password", "passwd", "secret", "key", "key_id", "keyid", "credential", "credentials",
+                 "authorization", "connection_string", "connectionstring", "sas_url", "sasurl")
+    for end in "\"'\\"
+) + ("watermark_key",)  # fmt: skip
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _COMMON_USERS: Final = (
     r"root|ubuntu|debian|centos|admin|user\d*|runner|jovyan|dynamo|sglang|vllm|nvidia|app|models?|data|shared?|public"
@@ -85,7 +92,7 @@ def _quoted(
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     # Users' prompts, as --log-requests prints them.
-    Pattern("prompt", ("receive: obj", "finish: obj"), r"((?:Receive|Finish): obj=\w*)(.{24,})",
+    Pattern("prompt", ("Receive: obj", "Finish: obj"), r"((?:Receive|Finish): obj=\w*)(.{24,})",
             "[{length} characters]"),
     Pattern("prompt", (", out=",), r"(^.{0,80}\bin=)(.*, out=.*)", "[{length} characters]"),
     Pattern("prompt", ("request.received", "request.finished"),
@@ -106,7 +113,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("password", ("password",), r"(--[\w-]{0,60}password[ =]\s{0,4}[\"']?)([^\s\"']{1,})", "[password]", _EMPTY),
     *_quoted("token", _SECRET_LITERALS, r"[\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD, r"[\"']\s{0,3}:\s{0,3}",
              "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]"),
-    Pattern("env_secret", ("token", "secret", "passw", "key", "credential", "auth", "dsn", "connection_string"),
+    Pattern("env_secret", ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH", "DSN", "CONNECTION_STRING"),
             r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME + r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?)([^\s\"',;)}\]]{3,})", "[secret]",
             _EMPTY + _SPECIAL_TOKEN),
     Pattern("aws_key", ("aws_",), r"(aws_(?:secret_access_key|session_token|access_key_id)\s{0,3}[=:]\s{0,3}[\"']?)"
@@ -117,22 +124,23 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("hf_token", ("hf_", "api_org_"), r"((?:^|[^A-Za-z0-9_]))((?:hf_|api_org_)[A-Za-z0-9]{16,})", "[hf_token]"),
     Pattern("openai_key", ("sk-",), r"((?:^|[^A-Za-z0-9_-]))(sk-(?:proj-|ant-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,})",
             "[api_key]"),
-    Pattern("aws_key", ("akia", "asia", "abia", "acca"),
+    Pattern("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"),
             r"((?:^|[^A-Za-z0-9_]))((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})(?![A-Za-z0-9])",
             "[aws_key]"),
-    Pattern("gcp_key", ("aiza", "ya29.", "goog"),
+    Pattern("gcp_key", ("AIza", "ya29.", "GOOG"),
             r"((?:^|[^A-Za-z0-9_]))(AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{10,}|GOOG1?[A-Z0-9]{20,})",
             "[gcp_key]"),
-    Pattern("github_token", ("gh", ), r"((?:^|[^A-Za-z0-9_]))(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})",
+    Pattern("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+            r"((?:^|[^A-Za-z0-9_]))(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})",
             "[github_token]"),
     Pattern("gitlab_token", ("glpat-", "gldt-"), r"((?:^|[^A-Za-z0-9_]))(gl(?:pat|dt)-[A-Za-z0-9_-]{16,})",
             "[gitlab_token]"),
     Pattern("slack_token", ("xox", "hooks.slack.com"), r"((?:^|[^A-Za-z0-9_])|hooks\.slack\.com/services/)"
             r"(xox[abeprs]-[A-Za-z0-9-]{10,}|T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})", "[slack_token]"),
     Pattern("nvidia_key", ("nvapi-",), r"((?:^|[^A-Za-z0-9_]))(nvapi-[A-Za-z0-9_-]{20,})", "[api_key]"),
-    Pattern("jwt", ("eyj",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
+    Pattern("jwt", ("eyJ",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
             "[token]"),
-    Pattern("private_key", ("private key",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----)([^-]+)", "[private_key]"),
+    Pattern("private_key", ("PRIVATE KEY",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----)([^-]+)", "[private_key]"),
     Pattern("url_credentials", ("://",),
             r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))",
             "[credentials]",
@@ -155,32 +163,34 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(^\s{0,8}(?:\([\w.-]{1,60}\)\s{0,3})?\[?[A-Za-z_][\w.-]{0,40}@)([A-Za-z][\w.-]{0,80})(?=[: ][^\s\]"
             r"]{1,200}\]?[#$%])",
             "host-{n}", _LOCAL),
-    Pattern("user_name", ("home/", "users/", "users\\"),
+    Pattern("user_name", ("home/", "Users/", "Users\\"),
             r"((?:/|\b)(?:home|Users)[/\\]{1,2})([\w.@-]{1,64})(?=[/\\'\",:)\s\]]|$)",
             "user-{n}",
             _COMMON_USERS),
-    Pattern("user_name", ("user", "logname"),
+    Pattern("user_name", ("USER", "LOGNAME"),
             r"((?:^|[^A-Za-z0-9_])(?:USER|LOGNAME|USERNAME|SUDO_USER)[\"']?\s{0,2}[=:]\s{0,2}[\"']?)([A-Za-z_]["
             r"\w.-]{0,40})",
             "user-{n}", _COMMON_USERS),
     Pattern("ip_address", (".",), r"((?:^|[^\w.=/-]|[^=]=|//|[^\w]/|\bip-))(" + _OCTET + r"(?:\." + _OCTET +
             r"){3})(?![\w-]|\.\d)",
             "addr-{n}",
-            _LOCAL),
-    Pattern("ip_address", ("::", ":"), r"((?:^|[^\w:.]))((?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"
-            r"|(?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})"
-            r"{0,6})?)(?![\w:])",
-            "addr-{n}", _LOCAL, True),
+            _LOCAL, least=3),
+    Pattern("ip_address", ("::",),
+            r"((?:^|[^\w:.]))((?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}"
+            r"::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?)(?![\w:])", "addr-{n}", _LOCAL, True),
+    Pattern("ip_address", (":",), r"((?:^|[^\w:.]))((?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4})(?![\w:])",
+            "addr-{n}", _LOCAL, True, least=7),
     Pattern("host_name", (".svc", ".local", ".internal", ".lan", ".corp", ".intra", ".compute.amazonaws.com"),
             r"((?:^|[^\w./-]|//))([a-z0-9][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63}){0,6}\.(?:svc\.cluster\.local|svc|"
             r"local|internal|lan|corp|intranet"
             r"|intra|compute\.amazonaws\.com))(?![\w-]|\.\w)", "host-{n}", _LOCAL + r"|host\.docker\.internal", True),
-    Pattern("host_name", ("host", "addr", "nodename"),
+    Pattern("host_name", ("host", "nodename", "init_addr", "master_addr"),
             r"((?:^|[^A-Za-z0-9_])(?:\w{0,30}_)?(?:host|hostname|nodename|init_addr|master_addr)\\*[\"']?\s{0,2}"
             r"[=:]\s{0,2}\\*[\"'])"
             r"([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:\"'\\])",
             "host-{n}", _LOCAL, True),
-    Pattern("host_name", ("host", "addr"),
+    Pattern("host_name", ("--dist-init-addr", "--nccl-init-addr", "--host", "--master-addr", "HOSTNAME", "MASTER_ADDR",
+            "NODENAME"),
             r"((?:^|\s)(?:--(?:dist-init-addr|nccl-init-addr|host|master-addr)[ =]\s{0,3}|(?:HOSTNAME|MASTER_ADD"
             r"R|NODENAME)\s{0,2}=\s{0,2}))"
             r"([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:\s]|$)", "host-{n}", _LOCAL),
@@ -204,28 +214,26 @@ class Masker:
     def __init__(self, extra: Sequence[Pattern] = ()) -> None:
         self.counts: dict[str, int] = {}
         self._names: dict[str, dict[str, str]] = {}
-        self._rules = [_Rule(pattern) for pattern in PATTERNS]
+        self._triggers = _Triggers([_Rule(pattern) for pattern in PATTERNS])
         self._extra = [(pattern, regex.compile(pattern.expression, _flags(pattern))) for pattern in extra]
         self.in_key = False  # between the lines of a private key, see mask_in_order
 
     def mask(self, text: str) -> str:
         """The text without what must not be shown."""
-        lower = text.lower()
+        rules = self._triggers.rules(text)
+        if not rules:
+            return self._mask_extra(text) if self._extra else text
         if len(text) > _LONG:
-            return self._mask_long(text, lower)
-        for rule in self._rules:
-            if rule.may_match(lower):
-                text = rule.search.sub(self._replacer(rule.pattern, rule.keep), text)
+            return self._mask_long(text, rules)
+        for rule in rules:
+            text = rule.search.sub(self._replacer(rule.pattern, rule.keep), text)
         return self._mask_extra(text)
 
-    def _mask_long(self, text: str, lower: str) -> str:
+    def _mask_long(self, text: str, rules: list[_Rule]) -> str:
         """The same for a long text, where an expression may take too much time: it is given up then."""
         try:
-            for rule in self._rules:
-                if rule.may_match(lower):
-                    text = rule.search_timed.sub(
-                        self._replacer(rule.pattern, rule.keep), text, timeout=TIMEOUT_S
-                    )
+            for rule in rules:
+                text = rule.search_timed.sub(self._replacer(rule.pattern, rule.keep), text, timeout=TIMEOUT_S)
         except TimeoutError:
             self._count("hostile_line")
             return "[line left out: it takes too long to mask]"
@@ -294,17 +302,13 @@ class Masker:
 class _Rule:
     """A pattern of ours, compiled when a text first needs it."""
 
-    __slots__ = ("_compiled", "_timed", "keep", "literals", "pattern")
+    __slots__ = ("_compiled", "_timed", "keep", "pattern")
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
-        self.literals = pattern.literals
         self._compiled: re.Pattern[str] | None = None
         self._timed: regex.Pattern[str] | None = None
         self.keep = re.compile(pattern.keep) if pattern.keep else None
-
-    def may_match(self, lower: str) -> bool:
-        return any(literal in lower for literal in self.literals) if self.literals else True
 
     @property
     def search(self) -> re.Pattern[str]:
@@ -322,3 +326,56 @@ class _Rule:
 
 def _flags(pattern: Pattern) -> int:
     return int(regex.IGNORECASE) if pattern.ignore_case else 0
+
+
+class _Triggers:
+    """Which patterns a text calls for, by their literals: nearly every line of a log calls for none."""
+
+    def __init__(self, rules: Sequence[_Rule]) -> None:
+        self._rules = list(rules)
+        self._counted = [n for n, rule in enumerate(rules) if rule.pattern.least > 1]
+        self._plain = [n for n, rule in enumerate(rules) if rule.pattern.least == 1]
+        self._found: set[int] = set()
+        self._database: Any = None
+        try:
+            import hyperscan
+        except ImportError:
+            return
+        pairs = [(n, literal) for n in self._plain for literal in self._rules[n].pattern.literals]
+        once = hyperscan.HS_FLAG_SINGLEMATCH
+        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        self._database.compile(
+            expressions=[literal.encode() for _, literal in pairs],
+            ids=[n for n, _ in pairs],
+            flags=[once | (hyperscan.HS_FLAG_CASELESS if self._rules[n].pattern.ignore_case else 0) for n, _ in pairs],
+            literal=True,
+        )
+
+    def rules(self, text: str) -> list[_Rule]:
+        """The rules to try, in the order of the patterns."""
+        if self._database is not None:
+            found = self._found
+            found.clear()
+            self._database.scan(text.encode("utf-8", "replace"), match_event_handler=self._note)
+            wanted = found
+        else:
+            wanted = self._by_find(text)
+        for n in self._counted:
+            pattern = self._rules[n].pattern
+            if text.count(pattern.literals[0]) >= pattern.least:
+                wanted.add(n)
+        return [self._rules[n] for n in sorted(wanted)] if wanted else []
+
+    def _by_find(self, text: str) -> set[int]:
+        lower = text.lower()
+        return {
+            n
+            for n in self._plain
+            if any(
+                (x.lower() in lower) if self._rules[n].pattern.ignore_case else (x in text)
+                for x in self._rules[n].pattern.literals
+            )
+        }
+
+    def _note(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
+        self._found.add(number)
