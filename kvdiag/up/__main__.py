@@ -4,13 +4,16 @@ up [--port N] [--data DIR] [--host ADDRESS]
 """
 
 import argparse
+import contextlib
 import os
+import socket
 import sys
 from pathlib import Path
 
 from kvdiag.up.preflight import CannotStart, check_port, claim_folder, release_folder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("0.0.0.0", "::")
 
 
 def main() -> None:
@@ -44,16 +47,24 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def own_names() -> list[str]:
+    """What others may call this machine: its names, and the addresses they stand for."""
+    names = [socket.gethostname(), socket.getfqdn()]
+    with contextlib.suppress(OSError):  # the name stands for nothing; KVDIAG_ALLOWED_HOSTS can say more
+        names += [str(found[4][0]) for found in socket.getaddrinfo(names[0], None)]
+    return list(dict.fromkeys(f"[{name}]" if ":" in name else name for name in names))
+
+
 def run(host: str, port: int, data: Path) -> None:
     """Raises CannotStart before anything is left running."""
-    shown = f"[{host}]" if ":" in host else host
+    shown = socket.gethostname() if host in EVERYWHERE else f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}/"
     claim, was_killed = claim_folder(data, address)
     try:
         check_port(host, port, patience_s=10.0 if was_killed else 0.0)
         os.environ["KVDIAG_DATA"] = str(data)
         if host not in LOOPBACK and "KVDIAG_ALLOWED_HOSTS" not in os.environ:
-            os.environ["KVDIAG_ALLOWED_HOSTS"] = host if host not in ("0.0.0.0", "::") else "*"
+            os.environ["KVDIAG_ALLOWED_HOSTS"] = ",".join(own_names() if host in EVERYWHERE else [host])
         from kvdiag.up.site import Site  # after the environment is complete: it reads the settings
 
         Site(host, port, data, address).run()

@@ -35,6 +35,8 @@ class Site:
     def run(self) -> None:
         """Raises CannotStart, with nothing left running."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # started with nohup
             signal.signal(number, self._stop_asked)
         say(f"data in {self.data}")
         try:
