@@ -124,7 +124,9 @@
 
   async function offerEarlier(rows, isWanted) {
     if (rows.length !== 1 || rows[0].file.blob.size > HASHED || !window.crypto.subtle) return;
-    const digest = await crypto.subtle.digest("SHA-256", await rows[0].file.blob.arrayBuffer());
+    const cleaned = await hideHere([rows[0].file], isWanted); // what would be sent, not what was chosen
+    if (!cleaned) return;
+    const digest = await crypto.subtle.digest("SHA-256", await cleaned.files[0].blob.arrayBuffer());
     const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
     const answer = await fetch("/api/uploads/known/" + hex);
     const known = answer.ok ? await answer.json() : {};

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -165,10 +166,19 @@ def test_a_text_of_something_else_is_no_sglang_log(diagnosed) -> None:
     assert diagnosed(b"hello\nworld\n" * 50).ended.end is End.NOT_SGLANG
 
 
-def test_a_child_over_its_memory_says_so(diagnosed) -> None:
-    run = diagnosed(LOG, memory=64 << 20)
-    assert run.ended.end in (End.OUT_OF_MEMORY, End.MISTAKE, End.KILLED)
-    assert not (run.folder / "document-1.json").exists()
+def test_a_child_over_its_memory_says_so(tmp_path: Path) -> None:
+    hungry = (
+        "import sys; from ingest import engine_process as e; e.run = lambda *_: bytearray(2 << 30); sys.exit(e.main())"
+    )
+    ended = run_isolated(
+        {"memory": 512 << 20},
+        soft_s=30,
+        hard_s=60,
+        on_message=lambda message: None,
+        is_wanted=lambda: True,
+        command=[sys.executable, "-c", hungry],
+    )
+    assert ended.end is End.OUT_OF_MEMORY, ended
 
 
 def test_the_child_knows_no_secret_of_the_site(diagnosed, monkeypatch) -> None:
