@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from kvdiag.diagnosis.arguments import Argument, Value, read_arguments, read_command
+from kvdiag.diagnosis.arguments import Argument, Value, read_arguments, read_command, read_value
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.failure import (
@@ -280,7 +280,7 @@ def collect_arguments(launch: Launch) -> dict[str, Argument]:
     for change in launch.each(ArgumentAdjusted):
         if change.value is not None:
             found[change.argument] = Argument(
-                float(change.value), "adjusted", ((change.line.file, change.line.number),)
+                read_value(change.value), "adjusted", ((change.line.file, change.line.number),)
             )
     return found
 
