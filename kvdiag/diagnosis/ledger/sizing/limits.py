@@ -78,9 +78,12 @@ def decide(inputs: SizingInputs, budget: Budget | None) -> Limit:
         return Limit(kind=LimitedBy.UNKNOWN, sentence=_why_unknown(inputs, budget))
     cell = budget.arithmetic.bytes_per_reported_token
     gap = (budget.tokens.value - inputs.tokens) * cell / GIB
-    share = abs(gap) / max(budget.kv.value, 1e-9)
+    share = abs(budget.tokens.value / inputs.tokens - 1)
     inside = budget.tokens.low <= inputs.tokens <= budget.tokens.high
-    if not inside and abs(gap) > EXACT and share > 0.005:
+    cap = inputs.max_total_tokens
+    by_cap = cap is not None and budget.memory_tokens is not None and budget.memory_tokens.low > cap
+    # a cap leaves no room for readings that are a little off
+    if not inside and share > 0.005 and (by_cap or abs(gap) > EXACT):
         return _explain(inputs, budget, gap)
     return _exact(inputs, budget, gap)
 
