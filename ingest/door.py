@@ -101,8 +101,8 @@ def options_of(get: Any, request: HttpRequest) -> Options:
     """Options from headers."""
     return Options(
         name=plain_name(unquote(get("Upload-Name", ""))) if get("Upload-Name") else "",
-        deployment_key=unquote(get("Deployment", "")).strip(),
-        tags=split_tags(unquote(get("Tags", ""))),
+        deployment_key=unquote(get("X-Kvdiag-Deployment") or get("Deployment", "")).strip(),
+        tags=split_tags(unquote(get("X-Kvdiag-Tags") or get("Tags", ""))),
         keep_log=get("Keep-Log", "1") not in ("0", "no", "false"),
         keep_days=days_of(get("Keep-Days", "")),
         idempotency_key=get("Idempotency-Key", "")[:200],

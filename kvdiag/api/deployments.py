@@ -1,0 +1,282 @@
+"""Deployments with their launches and baselines, findings over time, alerts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from ninja import Path, Query, Router, Status
+
+from ingest.answers import absolute
+from ingest.models import StoredReport
+from kvdiag.api.callers import Token, must, must_read, spend, team_of
+from kvdiag.api.problems import No, answers
+from kvdiag.api.reports import Id
+from kvdiag.api.schemas import (
+    AlertPage,
+    BaselineIn,
+    DeploymentIn,
+    DeploymentOut,
+    DeploymentPage,
+    FindingIn,
+    FindingOut,
+    FindingPage,
+    LaunchOut,
+    MergeIn,
+)
+from reports.alerts_findings import set_state
+from reports.cursor import page
+from reports.deployments import pin
+from reports.deployments_series import series_of
+from reports.deployments_watch import refresh
+from reports.models import Alert, Baseline, Comparison, TrackedFinding
+from teams import access, deployments
+from teams.access import Action
+from teams.audit import person_name, record
+from teams.models import Deployment, Membership
+
+router = Router(tags=["deployments"])
+
+
+def find(request: HttpRequest, deployment_id: str) -> Deployment:
+    """The deployment, in the token's team; 404 elsewhere."""
+    must_read(request)
+    visible = access.visible(Deployment, to=request.user).select_related("team", "owner")
+    found: Deployment = get_object_or_404(visible, public_id=deployment_id)
+    return found
+
+
+def shown(request: HttpRequest, each: Deployment) -> dict[str, Any]:
+    """A deployment as the API gives it."""
+    return {
+        "id": each.public_id,
+        "key": each.key,
+        "name": each.name,
+        "owner": person_name(each.owner),
+        "model": each.model,
+        "hardware": each.hardware,
+        "launch_count": each.launch_count,
+        "open_findings": each.open_findings,
+        "worst_severity": each.last_severity,
+        "outcome": each.last_outcome,
+        "kv_tokens": each.last_kv_tokens,
+        "tokens_change": each.last_tokens_change,
+        "free_gib": each.last_free_gib,
+        "change": each.last_change,
+        "last_upload_at": each.last_upload_at,
+        "url": absolute(request, f"/deployments/{each.public_id}/"),
+    }
+
+
+@router.get("/deployments", auth=Token(), response=answers(200, DeploymentPage, 400), summary="List deployments")
+def list_deployments(
+    request: HttpRequest,
+    q: Annotated[str, Query(max_length=200)] = "",
+    cursor: Annotated[str, Query(max_length=300)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Any:
+    """Those with a launch, newest first."""
+    spend(request)
+    must_read(request)
+    found = Deployment.objects.filter(team=team_of(request), merged_into=None, last_upload_at__isnull=False)
+    for word in q.replace("\0", "").split()[:6]:
+        found = found.filter(name__icontains=word)
+    rows = page(found.select_related("owner"), by="last_upload_at", size=limit, cursor=cursor)
+    return {"items": [shown(request, each) for each in rows.rows], "next": rows.next}
+
+
+@router.get(
+    "/deployments/{deployment_id}", auth=Token(), response=answers(200, DeploymentOut), summary="One deployment"
+)
+def read_deployment(request: HttpRequest, deployment_id: Path[Id]) -> Any:
+    """A deployment with its newest launch."""
+    spend(request)
+    return shown(request, find(request, deployment_id))
+
+
+@router.patch(
+    "/deployments/{deployment_id}", auth=Token(), response=answers(200, DeploymentOut), summary="Rename or hand over"
+)
+def change_deployment(request: HttpRequest, deployment_id: Path[Id], change: DeploymentIn) -> Any:
+    """Give a deployment another name or owner."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, Action.EDIT, deployment)
+    if change.owner is not None:
+        member = Membership.objects.select_related("user").filter(
+            team=deployment.team, user__email__iexact=change.owner
+        )
+        if (found := member.first()) is None:
+            raise No(422, "invalid", "owner: no member of the team has this address.")
+        deployments.give_deployment(deployment, found.user, by=user)
+    if change.name is not None and change.name.strip():
+        deployments.rename_deployment(deployment, change.name, by=user)
+    return shown(request, deployment)
+
+
+@router.post(
+    "/deployments/{deployment_id}/merge",
+    auth=Token(),
+    response=answers(200, DeploymentOut),
+    summary="Merge into another",
+)
+def merge_deployment(request: HttpRequest, deployment_id: Path[Id], merge: MergeIn) -> Any:
+    """Move all launches into another deployment; later ones with the old key follow."""
+    user = spend(request)
+    deployment, target = find(request, deployment_id), find(request, merge.into)
+    must(user, Action.EDIT, deployment)
+    if deployment.pk == target.pk or target.merged_into_id is not None:
+        raise No(422, "invalid", "into: name another deployment that is not merged itself.")
+    deployments.merge_deployments(deployment, target, by=user)
+    refresh(target)
+    return shown(request, target)
+
+
+@router.get(
+    "/deployments/{deployment_id}/launches",
+    auth=Token(),
+    response=answers(200, list[LaunchOut]),
+    summary="Its launches",
+)
+def read_launches(
+    request: HttpRequest, deployment_id: Path[Id], limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> Any:
+    """The newest launches with what changed, what that moved, and the explained difference with the baseline."""
+    spend(request)
+    reports = series_of(find(request, deployment_id), most=limit).reports
+    comparisons = {each.report_id: each for each in Comparison.objects.filter(report__in=reports)}
+    rows = []
+    for report in reports:
+        told = comparisons.get(report.pk)
+        figures = ("outcome", "kv_tokens", "free_gib", "weights_gib", "ready_after_s", "release")
+        rows.append(
+            {
+                "report": report.upload.public_id,
+                "created_at": report.upload.created_at,
+                **{name: getattr(report, name) for name in figures},
+                "change": told.change if told else "",
+                "moved": told.moved if told else "",
+                "tokens_change": told.tokens_change if told else None,
+                "explained": told.explained if told else {},
+            }
+        )
+    return rows
+
+
+@router.put(
+    "/deployments/{deployment_id}/baseline", auth=Token(), response=answers(204, None), summary="Pin the baseline"
+)
+def put_baseline(request: HttpRequest, deployment_id: Path[Id], baseline: BaselineIn) -> Any:
+    """Compare new launches with this one."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, Action.EDIT, deployment)
+    reports = StoredReport.objects.filter(upload__deployment=deployment, upload__deleted_at=None)
+    report = reports.filter(upload__public_id=baseline.report).order_by("-created_at", "-pk").first()
+    if report is None:
+        raise No(422, "invalid", "report: it is not a ready report of this deployment.")
+    pin(deployment, report, by=user)
+    return Status(204, None)
+
+
+@router.delete(
+    "/deployments/{deployment_id}/baseline", auth=Token(), response=answers(204, None), summary="Take the pin out"
+)
+def drop_baseline(request: HttpRequest, deployment_id: Path[Id]) -> Any:
+    """Compare new launches with the one before again."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, Action.EDIT, deployment)
+    Baseline.objects.filter(deployment=deployment).delete()
+    record(user, "baseline.unpin", team=deployment.team, object=deployment.name)
+    return Status(204, None)
+
+
+def finding_shown(each: TrackedFinding) -> dict[str, Any]:
+    """A finding over time as the API gives it."""
+    names = (
+        "rule", "severity", "summary", "state", "reason", "muted_until", "first_seen", "last_seen", "first_release",
+        "last_release",
+    )  # fmt: skip
+    return {
+        "id": each.public_id,
+        "deployment": each.deployment.public_id,
+        "report": each.last_report.upload.public_id if each.last_report else None,
+        **{name: getattr(each, name) for name in names},
+    }
+
+
+def _findings(request: HttpRequest) -> Any:
+    must_read(request)
+    found = access.visible(TrackedFinding, to=request.user).select_related("deployment__team", "last_report__upload")
+    return found.defer("last_report__document")
+
+
+@router.get("/findings", auth=Token(), response=answers(200, FindingPage, 400), summary="Findings over all deployments")
+def list_findings(
+    request: HttpRequest,
+    state: Annotated[str, Query(max_length=20)] = "",
+    rule: Annotated[str, Query(max_length=100)] = "",
+    severity: Annotated[str, Query(max_length=20)] = "",
+    deployment: Annotated[str, Query(max_length=40)] = "",
+    cursor: Annotated[str, Query(max_length=300)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Any:
+    """Findings with their state, last seen first."""
+    spend(request)
+    found = _findings(request)
+    asked = {"state": state, "rule": rule, "severity": severity, "deployment__public_id": deployment}
+    found = found.filter(**{name: value.replace("\0", "") for name, value in asked.items() if value})
+    rows = page(found, by="last_seen", size=limit, cursor=cursor)
+    return {"items": [finding_shown(each) for each in rows.rows], "next": rows.next}
+
+
+@router.patch(
+    "/findings/{finding_id}", auth=Token(), response=answers(200, FindingOut), summary="Acknowledge, mute, reopen"
+)
+def change_finding(request: HttpRequest, finding_id: Path[Id], change: FindingIn) -> Any:
+    """Set a finding's state."""
+    user = spend(request)
+    tracked = get_object_or_404(_findings(request), public_id=finding_id)
+    must(user, Action.EDIT, tracked)
+    until = None
+    if change.until is not None:
+        today = timezone.localdate()
+        if not today < change.until <= today + timedelta(days=366):
+            raise No(422, "invalid", "until: a day to come, within a year.")
+        until = timezone.make_aware(datetime(change.until.year, change.until.month, change.until.day, 23, 59))
+    try:
+        set_state(tracked, change.state, by=user, reason=change.reason, until=until)
+    except ValueError as wrong:
+        raise No(422, "invalid", f"{wrong}.") from None
+    return finding_shown(tracked)
+
+
+@router.get("/alerts", auth=Token(), response=answers(200, AlertPage, 400), summary="Alerts")
+def list_alerts(
+    request: HttpRequest,
+    cursor: Annotated[str, Query(max_length=300)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Any:
+    """What was worth telling, newest first."""
+    spend(request)
+    must_read(request)
+    found = (
+        access.visible(Alert, to=request.user).select_related("deployment", "report__upload").defer("report__document")
+    )
+    rows = page(found, by="at", size=limit, cursor=cursor)
+    items = [
+        {
+            "id": each.pk,
+            "deployment": each.deployment.public_id,
+            "report": each.report.upload.public_id,
+            "kind": each.kind,
+            "text": each.text,
+            "at": each.at,
+        }
+        for each in rows.rows
+    ]
+    return {"items": items, "next": rows.next}

@@ -1,0 +1,260 @@
+"""The API: what a token may see and do, and the one form of every error."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from ingest.models import StoredReport
+from reports.models import Prediction, ShareLink
+from teams.models import ApiToken, Membership, Scope
+from tests.api.conftest import Keyed, key_of
+from tests.teams import world as worlds
+from tests.teams.world import World
+
+V1 = "/api/v1"
+JSON = "application/json"
+
+
+@pytest.fixture
+def stored(world: World) -> StoredReport:
+    return world.launch(log="one\ntwo\nthree\n", findings=[("thin-slack-after-capture", "warning")])
+
+
+def code(answer: Any) -> str:
+    body = answer.json()
+    assert set(body["error"]) == {"code", "message", "id"}
+    return str(body["error"]["code"])
+
+
+def test_a_request_without_a_token_is_answered_401(world: World) -> None:
+    answer = Client().get(f"{V1}/reports")
+    assert (answer.status_code, code(answer)) == (401, "token_missing")
+    assert answer["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_browser_session_opens_nothing_here(world: World) -> None:
+    client = Client()
+    client.force_login(world.alice, backend="django.contrib.auth.backends.ModelBackend")
+    assert client.get(f"{V1}/reports").status_code == 401
+
+
+@pytest.mark.parametrize("how", ["unknown", "revoked", "ended", "left the team", "switched off"])
+def test_a_token_that_opens_nothing_is_refused_everywhere(world: World, how: str) -> None:
+    ends = timezone.now() - timedelta(seconds=1) if how == "ended" else None
+    secret = key_of(world, world.bob, expires_at=ends) if how != "unknown" else "kvd_never-made"
+    if how == "revoked":
+        ApiToken.objects.update(revoked_at=timezone.now())
+    if how == "left the team":
+        Membership.objects.filter(user=world.bob).delete()
+    if how == "switched off":
+        world.bob.is_active = False
+        world.bob.save()
+    client = Client(headers={"Authorization": f"Bearer {secret}"})
+    for path in (f"{V1}/reports", f"{V1}/limits", "/r/anything.json"):
+        answer = client.get(path)
+        assert (answer.status_code, code(answer)) == (401, "token_invalid"), path
+
+
+def test_a_token_in_the_address_is_no_token(world: World) -> None:
+    assert Client().get(f"{V1}/reports?token={key_of(world, world.bob)}").status_code == 401
+
+
+def test_a_token_opens_no_settings_page(world: World, keyed: Keyed) -> None:
+    assert keyed(world.alice).get("/account/").status_code == 302
+    assert keyed(world.alice).get("/teams/inference-eu/tokens/").status_code == 302
+
+
+def test_reports_are_listed_in_pages_without_a_gap(world: World, keyed: Keyed) -> None:
+    sent = [world.launch(tokens=1000 + number).upload.public_id for number in range(7)]
+    client, seen, cursor = keyed(world.vera), [], ""
+    while True:
+        body = client.get(f"{V1}/reports", {"limit": 3, "cursor": cursor}).json()
+        seen += [each["id"] for each in body["items"]]
+        cursor = body["next"]
+        if not cursor:
+            break
+    assert seen == sent[::-1]
+
+
+def test_a_cursor_that_is_none_of_ours_is_refused(world: World, keyed: Keyed) -> None:
+    answer = keyed(world.vera).get(f"{V1}/reports", {"cursor": "bm90IG91cnM"})
+    assert (answer.status_code, code(answer)) == (400, "bad_cursor")
+
+
+def test_a_report_gives_its_figures_document_findings_and_lines(
+    world: World, keyed: Keyed, stored: StoredReport
+) -> None:
+    client, base = keyed(world.vera), f"{V1}/reports/{stored.upload.public_id}"
+    summary = client.get(base).json()
+    assert (summary["state"], summary["outcome"], summary["kv_tokens"]) == ("ready", "ready", stored.kv_tokens)
+    assert client.get(f"{base}/document").json() == stored.document
+    assert [each["rule"] for each in client.get(f"{base}/findings").json()] == ["thin-slack-after-capture"]
+
+
+def test_outsiders_get_404_for_every_object_of_a_team(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    deployment = stored.upload.deployment
+    assert deployment is not None
+    charlie = keyed(world.charlie, team=world.other_team)
+    for path in (
+        f"/reports/{stored.upload.public_id}",
+        f"/reports/{stored.upload.public_id}/document",
+        f"/reports/{stored.upload.public_id}/log",
+        f"/reports/{stored.upload.public_id}/shares",
+        f"/deployments/{deployment.public_id}",
+        f"/deployments/{deployment.public_id}/launches",
+        f"/compare?a={stored.upload.public_id}&b={stored.upload.public_id}",
+    ):
+        answer = charlie.get(V1 + path)
+        assert (answer.status_code, code(answer)) == (404, "not_found"), path
+    assert charlie.get(f"{V1}/reports").json()["items"] == []
+
+
+def test_a_token_works_in_its_own_team_only(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    Membership.objects.create(team=world.other_team, user=world.bob, role="owner")
+    client = keyed(world.bob, team=world.other_team)
+    assert client.get(f"{V1}/reports/{stored.upload.public_id}").status_code == 404
+
+
+def test_an_upload_key_sends_and_follows_its_own_and_reads_nothing_else(
+    world: World, keyed: Keyed, stored: StoredReport
+) -> None:
+    client = keyed(world.alice, [Scope.UPLOAD])
+    assert client.get(f"{V1}/reports").status_code == 403
+    assert client.get(f"{V1}/reports/{stored.upload.public_id}").status_code == 404
+    made = client.post(f"{V1}/reports", b"some log\n", content_type="application/octet-stream")
+    assert made.status_code == 201
+    assert client.get(f"{V1}/reports/{made.json()['id']}").status_code == 200
+
+
+def test_a_sent_log_lands_in_its_team_and_deployment_with_its_tags(world: World, keyed: Keyed) -> None:
+    from ingest.models import Upload
+
+    headers = {"X-Kvdiag-Deployment": "prod", "X-Kvdiag-Tags": "image=25.01,driver=580", "Idempotency-Key": "job-7"}
+    client = keyed(world.bob, [Scope.UPLOAD])
+    made = client.post(f"{V1}/reports", b"some log\n", content_type="application/octet-stream", headers=headers)
+    again = client.post(f"{V1}/reports", b"some log\n", content_type="application/octet-stream", headers=headers)
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert made.json()["id"] == again.json()["id"]
+    upload = Upload.objects.get()
+    assert (upload.team, upload.uploader, upload.deployment_key) == (world.team, world.bob, "prod")
+    assert upload.tags == ["image=25.01", "driver=580"]
+
+
+def test_viewers_keys_change_nothing(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    client, base = keyed(world.vera), f"{V1}/reports/{stored.upload.public_id}"
+    assert client.delete(base).status_code == 403
+    assert client.post(f"{base}/shares", {}, content_type=JSON).status_code == 403
+    assert client.post(f"{V1}/reports", b"x", content_type="application/octet-stream").status_code == 403
+    finding = client.get(f"{V1}/findings").json()["items"][0]["id"]
+    assert client.patch(f"{V1}/findings/{finding}", {"state": "acknowledged"}, content_type=JSON).status_code == 403
+
+
+def test_the_scope_read_changes_nothing_even_for_an_owner(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    client = keyed(world.alice, [Scope.READ])
+    assert client.delete(f"{V1}/reports/{stored.upload.public_id}").status_code == 403
+    assert client.get(f"{V1}/team/audit").status_code == 403
+
+
+def test_delete_and_restore(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    client, base = keyed(world.bob), f"{V1}/reports/{stored.upload.public_id}"
+    assert client.delete(base).status_code == 204
+    assert client.get(base).status_code == 404
+    assert client.post(f"{base}/restore").status_code == 200
+    assert client.get(base).status_code == 200
+
+
+def test_a_share_is_made_once_shown_and_revoked(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    client, base = keyed(world.bob), f"{V1}/reports/{stored.upload.public_id}/shares"
+    made = client.post(base, {"days": 1, "max_views": 3}, content_type=JSON)
+    assert made.status_code == 201
+    path = made.json()["url"].removeprefix("http://testserver")
+    assert Client().get(path).status_code == 200
+    assert client.get(base).json()[0]["url"] is None
+    assert client.delete(f"{V1}/shares/{made.json()['id']}").status_code == 204
+    assert Client().get(path).status_code == 404
+    assert ShareLink.objects.get().revoked_at is not None
+
+
+def test_an_endless_link_for_anyone_is_refused(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    answer = keyed(world.bob).post(f"{V1}/reports/{stored.upload.public_id}/shares", {"days": None}, content_type=JSON)
+    assert (answer.status_code, code(answer)) == (422, "invalid")
+
+
+def test_a_token_makes_no_mightier_token(world: World, keyed: Keyed) -> None:
+    client = keyed(world.bob, [Scope.READ, Scope.WRITE], expires_at=timezone.now() + timedelta(days=1))
+    assert client.post(f"{V1}/tokens", {"name": "x", "scopes": ["upload"]}, content_type=JSON).status_code == 403
+    made = client.post(f"{V1}/tokens", {"name": "x", "scopes": ["read"], "days": None}, content_type=JSON)
+    assert made.status_code == 201 and made.json()["secret"].startswith("kvd_")
+    assert made.json()["expires_at"] is not None, "no longer than the token that made it"
+    assert all(each["secret"] is None for each in client.get(f"{V1}/tokens").json())
+
+
+def test_a_kept_scenario_is_compared_with_the_launch_that_tries_it(
+    world: World, keyed: Keyed, stored: StoredReport
+) -> None:
+    body = {"change": {"mem_fraction_static": 0.9}, "keep": True}
+    answer = keyed(world.bob).post(f"{V1}/reports/{stored.upload.public_id}/what-if", body, content_type=JSON)
+    assert answer.status_code == 200
+    prediction = Prediction.objects.get()
+    assert prediction.outcome is None and prediction.tokens is not None
+    world.launch(fraction=0.9, tokens=prediction.tokens)
+    prediction.refresh_from_db()
+    assert prediction.error_percent == 0
+
+
+def test_a_scenario_that_cannot_be_meant_is_refused(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    body = {"change": {"mem_fraction_static": 7}}
+    answer = keyed(world.bob).post(f"{V1}/reports/{stored.upload.public_id}/what-if", body, content_type=JSON)
+    assert (answer.status_code, code(answer)) == (400, "invalid")
+
+
+def test_reports_of_nobody_are_read_without_a_token_and_never_listed(world: World, keyed: Keyed) -> None:
+    row = worlds.upload(team=None, uploader=None)
+    worlds.report(row)
+    assert Client().get(f"{V1}/reports/{row.public_id}/document").status_code == 200
+    assert keyed(world.alice).get(f"{V1}/reports").json()["items"] == []
+
+
+def test_limits_are_those_of_the_configuration(world: World, settings: Any) -> None:
+    body = Client().get(f"{V1}/limits").json()
+    assert body["max_upload_bytes"] == settings.KVDIAG_LIMITS.max_upload_bytes
+    assert body["trash_days"] == settings.KVDIAG_LIMITS.trash_days
+
+
+def test_the_export_has_everything_and_no_secret(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    import json
+
+    client = keyed(world.bob)
+    client.post(f"{V1}/reports/{stored.upload.public_id}/shares", {"days": 1}, content_type=JSON)
+    text = b"".join(client.get(f"{V1}/team/export")).decode()  # type: ignore[arg-type]
+    kinds = {json.loads(line)["type"] for line in text.splitlines()}
+    assert {"team", "member", "deployment", "upload", "report", "finding", "share", "audit"} <= kinds
+    for secret_hash in (*ApiToken.objects.values_list("token_hash", flat=True), ShareLink.objects.get().token_hash):
+        assert secret_hash not in text
+
+
+def test_every_list_the_pages_show_is_reachable(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    deployment = stored.upload.deployment
+    assert deployment is not None
+    client = keyed(world.alice)
+    for path in (
+        "/team", "/team/members", "/team/audit", "/tokens", "/deployments", "/findings", "/alerts",
+        f"/deployments/{deployment.public_id}", f"/deployments/{deployment.public_id}/launches",
+        f"/compare?a={stored.upload.public_id}&b={stored.upload.public_id}",
+    ):  # fmt: skip
+        assert client.get(V1 + path).status_code == 200, path
+
+
+def test_the_documentation_page_names_the_readers_own_token(world: World) -> None:
+    secret = key_of(world, world.bob)
+    client = Client()
+    client.force_login(world.bob, backend="django.contrib.auth.backends.ModelBackend")
+    text = client.get("/api/").content.decode()
+    assert f"kvd_…{secret[-4:]}" in text and secret not in text
+    assert "/api/v1/reports/{report_id}/what-if" in text
+    assert Client().get("/limits/").status_code == 200
