@@ -163,9 +163,7 @@ def memory_budget(budget: Budget) -> Figure | None:
     return {"data": data, "layout": layout, "scale": _scale(budget, card)}
 
 
-def _zoom(
-    budget: Budget, card: Card, placed: list[tuple[Share, float]], end: float
-) -> tuple[float, float] | None:
+def _zoom(budget: Budget, card: Card, placed: list[tuple[Share, float]], end: float) -> tuple[float, float] | None:
     """The end of the card worth enlarging; None where everything is wide enough already."""
     if budget.over is not None and budget.boundary is not None:
         start = budget.boundary - 0.35 * (card.opening - budget.boundary)
@@ -328,9 +326,11 @@ def waterfall(steps: Sequence[Step]) -> Figure | None:
     at = next((index for index, step in enumerate(steps) if step.pool == "weights"), None)
     rest = [step.free for step in steps[at or 1 :] if step.free is not None]
     cut = _round_up(max(rest) * 1.08) if rest and 0 < max(rest) < 0.6 * opening else None
-    views = {"zoom": _waterfall(steps, opening, cut), "all": _waterfall(steps, opening, None)} if cut else {
-        "all": _waterfall(steps, opening, None)
-    }
+    views = (
+        {"zoom": _waterfall(steps, opening, cut), "all": _waterfall(steps, opening, None)}
+        if cut
+        else {"all": _waterfall(steps, opening, None)}
+    )
     first = next(iter(views.values()))
     return first | {"views": views} if len(views) > 1 else first
 
@@ -375,7 +375,9 @@ def _waterfall(steps: Sequence[Step], opening: float, cut: float | None) -> Figu
             shapes.append(_line(free, free, row + 0.31, row + 0.69, y="y", color="@control", width=1))
         if step.seconds and timed:
             bar = {"type": "bar", "orientation": "h", "x": [step.seconds], "y": [row], "width": 0.36, "xaxis": "x2"}
-            data.append(bar | {"marker": {"color": "@ink-2"}, "kv": {"name": step.name, "text": step.time}, "only": "wide"})
+            data.append(
+                bar | {"marker": {"color": "@ink-2"}, "kv": {"name": step.name, "text": step.time}, "only": "wide"}
+            )
             beside = {"xref": "x2", "xanchor": "left", "xshift": 6}
             notes.append(_note(step.seconds, row, step.time, only="wide", yref="y", yanchor="middle", **beside))
     head = f"free memory, GiB (cut at {most:g})" if cut else "free memory, GiB"
@@ -450,7 +452,11 @@ def serving(points: Sequence[dict[str, Any]]) -> Figure | None:
         line = {"color": colour, "width": 1.5, "shape": "linear"}
         trace = {"type": "scatter", "mode": "lines", "x": x, "y": values, "yaxis": f"y{axis}", "line": line}
         data.append(trace | {"connectgaps": True, "kv": {"name": name, "series": True}})
-        layout[f"yaxis{axis}"] = {"domain": [round(max(0.0, top - share), 4), round(top, 4)], "nticks": 3, "rangemode": "tozero"}
+        layout[f"yaxis{axis}"] = {
+            "domain": [round(max(0.0, top - share), 4), round(top, 4)],
+            "nticks": 3,
+            "rangemode": "tozero",
+        }
         font = {"size": 11, "color": "@ink-3"}
         notes.append(_note(0, top, name, xref="paper", xanchor="left", yanchor="bottom", font=font))
     return {
@@ -467,7 +473,7 @@ def serving(points: Sequence[dict[str, Any]]) -> Figure | None:
     }
 
 
-# --- What if -----------------------------------------------------------------------------------------------------------
+# --- What if ----------------------------------------------------------------------------------------------------------
 
 
 def scenario(

@@ -245,6 +245,8 @@ def _free_figure(first: Column, last: Column) -> charts.Figure | None:
             entry = {"pool": step["cause"], "model": step.get("model")}
             name, pool = entry_name(entry), pool_of(entry)
         moves.append((name, pool, -gib))
+    if not moves:
+        return None
     ends = free["gib"]
     names = (f"{first.letter}: free after start", f"{last.letter}: free after start")
     return charts.difference((names[0], ends["from"]), (names[1], ends["to"]), moves)
@@ -264,8 +266,14 @@ def _groups(columns: list[Column]) -> list[tuple[str, list[CompareRow]]]:
 
 
 def _figure_row(
-    name: str, values: list[Any], spell: Callable[[Any], str], signed: Callable[[float], str], *, pool: str = "",
-    better: int = 0, close: float = 0.0,
+    name: str,
+    values: list[Any],
+    spell: Callable[[Any], str],
+    signed: Callable[[float], str],
+    *,
+    pool: str = "",
+    better: int = 0,
+    close: float = 0.0,
 ) -> CompareRow:
     """A row of numbers; `better` is +1 where more is good, −1 where less is, 0 where neither."""
     base = values[0]
@@ -337,7 +345,15 @@ def _finding_rows(columns: list[Column]) -> list[CompareRow]:
                 gone = bool(index and before)
                 cells.append(Cell("gone" if gone else "none", tone="good" if gone else ""))
             else:
-                said = "" if not index else "new" if before is None else "same" if before.summary == finding.summary else ""
+                said = (
+                    ""
+                    if not index
+                    else "new"
+                    if before is None
+                    else "same"
+                    if before.summary == finding.summary
+                    else ""
+                )
                 cells.append(Cell(finding.summary, said, severity=finding.severity))
         present = [rule in found for found in by_column]
         summaries = {found[rule].summary for found in by_column if rule in found}
@@ -366,5 +382,3 @@ def _time_rows(columns: list[Column]) -> list[CompareRow]:
         if any(value is not None for value in values):
             rows.append(_figure_row(name, values, words.duration, _signed_time, better=-1, close=0.05))
     return rows
-
-

@@ -18,8 +18,8 @@ MOST_EVENTS = 1_000_000
 MOST_LETTERS = 200
 
 LEVELS = {
-    "error": rb"(?i)\b(?:error|exception|traceback|critical|fatal|out of memory|killed)\b",
-    "warning": rb"(?i)\b(?:error|exception|traceback|critical|fatal|out of memory|killed|warn(?:ing)?)\b",
+    "error": rb"(?i)(?:error|exception)\b|\b(?:traceback|critical|fatal|out of memory|killed)\b",
+    "warning": rb"(?i)(?:error|exception|warning)\b|\b(?:traceback|critical|fatal|out of memory|killed|warn)\b",
 }
 
 

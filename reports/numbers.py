@@ -70,7 +70,9 @@ def key_numbers(launch: Launch, budget: Budget, before: Launch | None) -> list[K
         per_token = dig(launch, "kv_cache", "bytes_per_token")
         note = f"{words.tokens(per_token)} bytes a token" if per_token else ""
         delta, tone = _change(kv_gib, earlier.get("kv_gib"), words.gib)
-        keys.append(Key("KV cache per GPU", words.gib(kv_gib), "GiB", basis or "printed", lines, note, delta, tone, kv_gib))
+        keys.append(
+            Key("KV cache per GPU", words.gib(kv_gib), "GiB", basis or "printed", lines, note, delta, tone, kv_gib)
+        )
     if pool_made or not keys:
         keys += _free(launch, budget, before)
     keys += _requests(launch, tokens)
@@ -90,7 +92,9 @@ def _refusal(launch: Launch, rank: dict[str, Any], budget: Budget) -> list[Key]:
     least = dig(launch, "kv_cache", "fractions", "smallest_that_starts")
     if least is not None:
         refs = tuple(line_refs(dig(launch, "kv_cache", "budget", "lines")))
-        keys.append(Key("Least fraction", words.fraction(least), "", "derived", refs or (*budget.boundary_lines, *lines)))
+        keys.append(
+            Key("Least fraction", words.fraction(least), "", "derived", refs or (*budget.boundary_lines, *lines))
+        )
     return keys
 
 

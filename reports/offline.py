@@ -35,7 +35,12 @@ def offline_page(document: Document, name: str = "") -> str:
     parts = []
     for number in [launch.get("number") or 1 for launch in found] or [1]:
         page = ReportPage(document, number, name=name)
-        context = {"page": page, "offline": True, "report_url": "", "log_items": items if page.launch in found[-1:] or not found else []}
+        context = {
+            "page": page,
+            "offline": True,
+            "report_url": "",
+            "log_items": items if page.launch in found[-1:] or not found else [],
+        }
         html = body.render(Context(context))
         parts.append((number, _apart(html, number) if len(found) > 1 else html))
     first = ReportPage(document, found[-1].get("number") or 1 if found else 1, name=name)

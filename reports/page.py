@@ -540,7 +540,9 @@ class ReportPage:
     @cached_property
     def masked_words(self) -> str:
         masked = dig(self.document, "upload", "masked") or {}
-        said = [f"{count} {kind.replace('_', ' ')}{'' if count == 1 else 's'}" for kind, count in masked.items() if count]
+        said = [
+            f"{count} {kind.replace('_', ' ')}{'' if count == 1 else 's'}" for kind, count in masked.items() if count
+        ]
         return "redacted: " + ", ".join(said) if said else "nothing to redact"
 
     @cached_property
@@ -718,9 +720,7 @@ def budget_rows(budget: Budget) -> list[Row]:
             )
             for part in share.parts:
                 of = part.gib / card.opening * 100 if card.opening else None
-                rows.append(
-                    Row("sub", part.name, share.pool, part.gib, of, tokens(part.gib), part.basis, part.lines)
-                )
+                rows.append(Row("sub", part.name, share.pool, part.gib, of, tokens(part.gib), part.basis, part.lines))
         return rows
 
     inside, outside = split_at_boundary(card)
@@ -731,14 +731,26 @@ def budget_rows(budget: Budget) -> list[Row]:
             spelled = f"{words.fraction(budget.fraction)} × {words.gib(card.opening)}; "
         if budget.over is not None:
             rows.append(
-                Row("line", "of these over the static budget", gib=budget.over, basis="derived", lines=budget.boundary_lines,
-                    words=f"it ends at {words.gib(budget.boundary)}")
+                Row(
+                    "line",
+                    "of these over the static budget",
+                    gib=budget.over,
+                    basis="derived",
+                    lines=budget.boundary_lines,
+                    words=f"it ends at {words.gib(budget.boundary)}",
+                )
             )
         else:
             rest = f"what follows is paid from the reserve of {words.gib(budget.reserve)}"
             rows.append(
-                Row("line", "static budget ends here", gib=budget.boundary, basis="derived",
-                    lines=budget.boundary_lines, words=spelled + rest)
+                Row(
+                    "line",
+                    "static budget ends here",
+                    gib=budget.boundary,
+                    basis="derived",
+                    lines=budget.boundary_lines,
+                    words=spelled + rest,
+                )
             )
     return rows + pool_rows(outside)
 

@@ -147,7 +147,9 @@ def steps_of(launch: Launch) -> list[Step]:
         name = "Ready" if ready else "Last reading"
         seconds = warm["seconds"] if warm else None
         steps.append(
-            Step(name, "free", 0.0, float(closing), total=True, seconds=seconds, lines=line_of(closing), basis="printed")
+            Step(
+                name, "free", 0.0, float(closing), total=True, seconds=seconds, lines=line_of(closing), basis="printed"
+            )
         )
     return steps
 

@@ -40,8 +40,11 @@ def still(figure: Figure, spoken: str = "") -> str:
             drawn += _bar(trace, box) if trace["type"] == "bar" else _path(trace, box)
     drawn += [_shape(shape, box) for shape in layout.get("shapes", ())]
     drawn += [_words(note, box) for note in layout.get("annotations", ()) if note.get("only") != "narrow"]
-    told = f'role="img" aria-label="{conditional_escape(spoken)}"' if spoken else f'aria-hidden="true" height="{height}"'
-    return f'<svg class="still{"" if spoken else " still--inside"}" viewBox="0 0 {WIDTH} {height}" {told}>{"".join(drawn)}</svg>'
+    told = (
+        f'role="img" aria-label="{conditional_escape(spoken)}"' if spoken else f'aria-hidden="true" height="{height}"'
+    )
+    kind = "still" if spoken else "still still--inside"
+    return f'<svg class="{kind}" viewBox="0 0 {WIDTH} {height}" {told}>{"".join(drawn)}</svg>'
 
 
 class _Box:
@@ -145,7 +148,9 @@ def _axes(layout: dict[str, Any], box: _Box) -> list[str]:
         for value in _ticks(*axis["range"], axis.get("nticks", 6)):
             x = box.x(value)
             drawn.append(f'<path class="s-line" d="M{x:.1f} {box.margin["t"]}V{foot:.1f}"/>')
-            drawn.append(f'<text class="still__tick" x="{x:.1f}" y="{foot + 16:.1f}" text-anchor="middle">{value:g}</text>')
+            drawn.append(
+                f'<text class="still__tick" x="{x:.1f}" y="{foot + 16:.1f}" text-anchor="middle">{value:g}</text>'
+            )
     rows = layout.get("yaxis") or {}
     for row, text in zip(rows.get("tickvals") or (), rows.get("ticktext") or (), strict=False):
         place = f'x="{box.margin["l"] - 10:.1f}" y="{box.y(row) + 4:.1f}" text-anchor="end"'

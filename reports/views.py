@@ -165,10 +165,14 @@ def log_text(request: HttpRequest, public_id: str) -> HttpResponse | FileRespons
     upload = upload_of(request, public_id)
     files = stored.log_files(upload)
     if not files:
-        return HttpResponse("The log of this report is not kept; its figures are.\n", status=410, content_type="text/plain")
+        return HttpResponse(
+            "The log of this report is not kept; its figures are.\n", status=410, content_type="text/plain"
+        )
     name = slugify(upload.title) or "log"
     if len(files) == 1:
-        return FileResponse(files[0].path.open("rb"), as_attachment=True, filename=f"{name}.txt", content_type="text/plain")
+        return FileResponse(
+            files[0].path.open("rb"), as_attachment=True, filename=f"{name}.txt", content_type="text/plain"
+        )
 
     def parts() -> Any:
         for file in files:

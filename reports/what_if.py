@@ -51,8 +51,17 @@ def knobs_of(launch: Launch) -> list[Knob]:
     if isinstance(fraction, (int, float)):
         low = round(max(0.05, min(fraction, least or 1.0, 0.75) - 0.05), 2)
         knobs.append(
-            Knob("mem_fraction_static", "--mem-fraction-static", "range", round(fraction, 4), words.fraction(fraction),
-                 f"{low:.2f}", "0.98", "0.001", more=False)
+            Knob(
+                "mem_fraction_static",
+                "--mem-fraction-static",
+                "range",
+                round(fraction, 4),
+                words.fraction(fraction),
+                f"{low:.2f}",
+                "0.98",
+                "0.001",
+                more=False,
+            )
         )
     dtype = str(_value(launch, "kv_cache_dtype") or "auto")
     known = str(dig(launch, "model", "kv_cache_dtype") or "").replace("torch.", "")
@@ -63,8 +72,17 @@ def knobs_of(launch: Launch) -> list[Knob]:
     knobs.append(Knob("kv_cache_dtype", "--kv-cache-dtype", "choice", dtype, options=tuple(options), more=False))
     context = dig(launch, "limits", "context_len")
     knobs.append(
-        Knob("request_tokens", "Tokens in one request", "number", context if isinstance(context, int) else None,
-             low=1, high=context if isinstance(context, int) else None, was="the context length", is_flag=False, more=False)
+        Knob(
+            "request_tokens",
+            "Tokens in one request",
+            "number",
+            context if isinstance(context, int) else None,
+            low=1,
+            high=context if isinstance(context, int) else None,
+            was="the context length",
+            is_flag=False,
+            more=False,
+        )
     )
     graphs = next((value for name in _GRAPH_ARGUMENTS if isinstance(value := _value(launch, name), int)), None)
     if graphs is not None:
@@ -77,17 +95,32 @@ def knobs_of(launch: Launch) -> list[Knob]:
         if tp > 1 and family == "mla":
             dp = _value(launch, "dp_size") if _value(launch, "enable_dp_attention") else None
             flag = "--enable-dp-attention --dp-size"
-            knobs.append(Knob("dp_attention", flag, "number", dp if isinstance(dp, int) else None, low=1, high=tp, was="off"))
+            knobs.append(
+                Knob("dp_attention", flag, "number", dp if isinstance(dp, int) else None, low=1, high=tp, was="off")
+            )
     if isinstance(context, int):
         knobs.append(Knob("context_length", "--context-length", "number", context, low=1))
     running = dig(launch, "limits", "max_running_requests")
     knobs.append(
-        Knob("max_running_requests", "--max-running-requests", "number", running if isinstance(running, int) else None,
-             low=1, was="SGLang’s choice")
+        Knob(
+            "max_running_requests",
+            "--max-running-requests",
+            "number",
+            running if isinstance(running, int) else None,
+            low=1,
+            was="SGLang’s choice",
+        )
     )
     cap = _value(launch, "max_total_tokens")
     knobs.append(
-        Knob("max_total_tokens", "--max-total-tokens", "number", cap if isinstance(cap, int) else None, low=0, was="no cap")
+        Knob(
+            "max_total_tokens",
+            "--max-total-tokens",
+            "number",
+            cap if isinstance(cap, int) else None,
+            low=0,
+            was="no cap",
+        )
     )
     if family == "swa":
         ratio = _value(launch, "swa_full_tokens_ratio")
@@ -96,18 +129,32 @@ def knobs_of(launch: Launch) -> list[Knob]:
         knobs.append(_ratio("mamba_full_memory_ratio", _value(launch, "mamba_full_memory_ratio"), "0.9"))
         slots = _value(launch, "max_mamba_cache_size")
         knobs.append(
-            Knob("max_mamba_cache_size", "--max-mamba-cache-size", "number", slots if isinstance(slots, int) else None,
-                 low=1, was="SGLang’s choice")
+            Knob(
+                "max_mamba_cache_size",
+                "--max-mamba-cache-size",
+                "number",
+                slots if isinstance(slots, int) else None,
+                low=1,
+                was="SGLang’s choice",
+            )
         )
     if _value(launch, "speculative_algorithm"):
         knobs.append(Knob("draft", "Draft model", "switch", True, is_flag=False))
-    knobs.append(_ratio("hicache_ratio", _value(launch, "hicache_ratio") if _value(launch, "enable_hierarchical_cache") else None, "off"))
+    knobs.append(
+        _ratio(
+            "hicache_ratio",
+            _value(launch, "hicache_ratio") if _value(launch, "enable_hierarchical_cache") else None,
+            "off",
+        )
+    )
     return knobs
 
 
 def _ratio(name: str, value: Any, was: str, high: Any = None) -> Knob:
     flag = "--" + name.replace("_", "-")
-    return Knob(name, flag, "number", value if isinstance(value, (int, float)) else None, low=0, high=high, step="any", was=was)
+    return Knob(
+        name, flag, "number", value if isinstance(value, (int, float)) else None, low=0, high=high, step="any", was=was
+    )
 
 
 def answer(launch: Launch, asked: Mapping[str, str]) -> tuple[dict[str, Any], int]:
@@ -131,11 +178,20 @@ def verdict_of(found: dict[str, Any]) -> dict[str, str]:
         sentence = str(found["refused"])
         return {"tone": "critical", "text": sentence[:1].upper() + sentence[1:].rstrip(".") + "."}
     if fraction is not None and least is not None and fraction < least:
-        return {"tone": "critical", "text": f"Cannot start: {words.fraction(fraction)} is below {words.fraction(least)}. Raise it."}
+        return {
+            "tone": "critical",
+            "text": f"Cannot start: {words.fraction(fraction)} is below {words.fraction(least)}. Raise it.",
+        }
     if free is not None and free < 0:
-        return {"tone": "critical", "text": "Does not fit: what comes after the pool runs out of memory. Lower the fraction."}
+        return {
+            "tone": "critical",
+            "text": "Does not fit: what comes after the pool runs out of memory. Lower the fraction.",
+        }
     if free is not None and wanted is not None and free < wanted / 2:
-        return {"tone": "warning", "text": f"Starts, but leaves less than half of the {words.gib(wanted, 1)} GiB wanted for prefill."}
+        return {
+            "tone": "warning",
+            "text": f"Starts, but leaves less than half of the {words.gib(wanted, 1)} GiB wanted for prefill.",
+        }
     if free is not None and wanted is not None and free < wanted:
         return {"tone": "warning", "text": f"Starts; less than the wanted {words.gib(wanted, 1)} GiB stays free."}
     if free is None:
@@ -151,7 +207,11 @@ def figure_of(launch: Launch, found: dict[str, Any]) -> charts.Figure | None:
         return None
     fraction = dig(found, "fraction", "after")
     boundary = fraction * card.opening if fraction is not None else None
-    after = None if found.get("refused") else changed_card(card, dig(found, "kv_gib", "after"), dig(found, "free_gib", "after"))
+    after = (
+        None
+        if found.get("refused")
+        else changed_card(card, dig(found, "kv_gib", "after"), dig(found, "free_gib", "after"))
+    )
     return charts.scenario(card, after, (budget.boundary, boundary), (budget.fraction, fraction))
 
 

@@ -68,7 +68,8 @@ def signed_gib(value: Any) -> str:
     """3.761 → "+3.76"."""
     if not isinstance(value, (int, float)):
         return ""
-    return _minus(f"{value:+,.2f}")
+    text = f"{value:+,.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else _minus(text)
 
 
 def tokens(value: Any) -> str:

@@ -51,9 +51,7 @@ def lines(refs: Any, most: int = 4) -> SafeString:
         if isinstance(refs, Iterable) and not isinstance(refs, dict | str) and all(isinstance(r, LineRef) for r in refs)
         else line_refs(refs)
     )
-    links = format_html_join(
-        " ", '<a class="ln" href="#{}">{}</a>', ((ref.anchor, ref.label) for ref in found[:most])
-    )
+    links = format_html_join(" ", '<a class="ln" href="#{}">{}</a>', ((ref.anchor, ref.label) for ref in found[:most]))
     if len(found) > most:
         return format_html('{} <span class="quiet small">and {} more</span>', links, len(found) - most)
     return links

@@ -50,7 +50,8 @@ ICONS: dict[str, str] = {
     "cross": '<path d="M4 4l8 8M12 4l-8 8"/>',
     "upload": '<path d="M8 11V3M4.8 6L8 2.8 11.2 6M3 13.3h10"/>',
     "search": '<circle cx="7" cy="7" r="4.3"/><path d="M10.3 10.3L13.5 13.5"/>',
-    "keyboard": '<rect x="1.8" y="4" width="12.4" height="8" rx="1.5"/><path d="M4.5 7h.01M7 7h.01M9.5 7h.01M12 7h-.5M5 9.8h6"/>',
+    "keyboard": '<rect x="1.8" y="4" width="12.4" height="8" rx="1.5"/>'
+    '<path d="M4.5 7h.01M7 7h.01M9.5 7h.01M12 7h-.5M5 9.8h6"/>',
 }
 
 

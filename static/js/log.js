@@ -56,7 +56,7 @@
   }
 
   const CLOCK = /^\[[^\]\n]{8,60}\]/;
-  const BAD = /\b(?:error|exception|traceback|critical|fatal|out of memory)\b/i;
+  const BAD = /(?:error|exception)\b|\b(?:traceback|critical|fatal|out of memory)\b/i;
   function span(kind, text) {
     const part = document.createElement("span");
     part.className = kind;

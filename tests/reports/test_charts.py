@@ -1,0 +1,113 @@
+"""Figures: they add up, name colours, and carry no words of a log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reports import charts
+from reports.budget import budget_of
+from reports.page import ReportPage
+from reports.still import still
+from reports.words import gib
+from tests.documents import NAMES, changed, document, with_ranks
+
+
+def figures(name: str) -> Iterator[dict[str, Any]]:
+    made = document(name)
+    for launch in made["launches"]:
+        page = ReportPage(made, launch["number"])
+        found = (page.budget_figure, page.ranks_figure, page.waterfall_figure, page.serving_figure)
+        yield from (figure for figure in found if figure)
+
+
+def test_the_segments_of_a_card_reach_from_nothing_to_its_first_reading() -> None:
+    figure = charts.memory_budget(budget_of(document("kimi-k25-8gpu")["launches"][0]))
+    whole = [trace for trace in figure["data"] if "xaxis" not in trace]
+    ends = [(trace["base"][0], trace["base"][0] + trace["x"][0]) for trace in whole]
+    assert ends[0][0] == 0
+    assert all(before[1] == pytest.approx(after[0], abs=1e-4) for before, after in zip(ends, ends[1:], strict=False))
+    assert ends[-1][1] == pytest.approx(94.04, abs=1e-4)
+
+
+def test_memory_given_back_moves_the_next_segment_to_the_left() -> None:
+    made = document("kimi-k25-8gpu")
+    rank = made["launches"][0]["ranks"][0]
+    rank["entries"][-1]["gib"] -= 0.2
+    rank["free_gib"] += 0.2
+    figure = charts.memory_budget(budget_of({"ranks": [rank], "outcome": "ready"}))
+    last = [trace for trace in figure["data"] if "xaxis" not in trace][-1]
+    assert last["base"][0] + last["x"][0] == pytest.approx(94.04, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_colours_are_names_of_the_design(name: str) -> None:
+    for figure in figures(name):
+        for trace in figure["data"]:
+            for colour in (trace.get("marker", {}).get("color"), trace.get("line", {}).get("color")):
+                assert colour is None or re.fullmatch(r"@[a-z0-9-]+", colour)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_word_of_a_log_enters_a_figure(name: str) -> None:
+    marked = changed(document(name), lambda leaf: f"EVIL<b>{leaf}" if isinstance(leaf, str) and " " in leaf else leaf)
+    for launch in marked["launches"]:
+        page = ReportPage(marked, launch["number"])
+        for figure in (page.budget_figure, page.ranks_figure, page.waterfall_figure):
+            assert "EVIL" not in json.dumps(figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_markup_in_words(name: str) -> None:
+    # Plotly makes style attributes of <b>, which the content security policy refuses.
+    assert not any("<" in json.dumps(figure["layout"].get("annotations")) for figure in figures(name))
+
+
+def test_weights_beyond_the_budget_are_framed() -> None:
+    figure = charts.memory_budget(budget_of(document("llama-refused")["launches"][0]))
+    frames = [shape for shape in figure["layout"]["shapes"] if shape["line"].get("color") == "@critical"]
+    assert frames[0]["x0"] == pytest.approx(62.896, abs=1e-3)
+    assert frames[0]["x1"] == pytest.approx(65.86, abs=1e-3)
+
+
+def test_uneven_ranks_stand_apart_with_the_least_free_first() -> None:
+    budget = budget_of(with_ranks(64, odd=16)["launches"][0])
+    odd = budget.cards[1:]
+    assert sum(card.count for card in odd) == 4
+    assert [card.free for card in odd] == sorted(card.free for card in odd)
+
+
+def test_the_waterfall_ends_where_the_log_does() -> None:
+    steps = ReportPage(document("kimi-k25-8gpu")).steps
+    assert (steps[0].free, steps[-1].free) == (94.04, 7.43)
+    assert steps[-2].free == pytest.approx(7.43, abs=1e-4)
+
+
+def test_the_difference_of_two_launches_ends_at_the_second() -> None:
+    figure = charts.difference(("A", 12.0), ("B", 7.0), [("KV cache", "kv", 3.0), ("Draft model", "draft", 2.0)])
+    assert [trace["x"][0] for trace in figure["data"]] == [12.0, 3.0, 2.0, 7.0]
+    assert figure["data"][2]["base"][0] == 7.0
+
+
+def test_a_long_series_is_thinned() -> None:
+    points = [{"line": n, "at": None, "usage": 0.5, "running": 1, "queued": 0} for n in range(20_000)]
+    figure = charts.serving(points)
+    assert len(figure["data"][0]["x"]) <= charts.MOST_POINTS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_has_a_still_drawing(name: str) -> None:
+    for figure in figures(name):
+        drawn = still(figure, "in words")
+        assert drawn.startswith("<svg") and drawn.endswith("</svg>")
+        assert "style=" not in drawn
+
+
+def test_a_still_drawing_says_the_same_figures() -> None:
+    page = ReportPage(document("kimi-k25-8gpu"))
+    drawn = still(page.budget_figure, "words")
+    assert all(gib(figure) in drawn for figure in (72.33, 10.42, 7.43))

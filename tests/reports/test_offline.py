@@ -1,0 +1,55 @@
+"""The report as one file: whole, without the outside, without Django's server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports.offline import offline_page
+from tests.documents import FOLDER, NAMES, changed, document
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_file_asks_for_nothing(name: str) -> None:
+    page = offline_page(document(name))
+    tags = re.findall(r"<(?:link|img|script|iframe)\b[^>]*>", page)
+    assert not any("src=" in tag or "href=" in tag for tag in tags)
+    assert "url(http" not in page and "@import" not in page
+
+
+def test_every_launch_is_in_the_file_with_anchors_of_its_own() -> None:
+    page = offline_page(document("llama-two-launches"))
+    assert 'id="launch-1"' in page and 'id="launch-2"' in page
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_charts_are_drawn_in_the_file() -> None:
+    page = offline_page(document("kimi-k25-8gpu"))
+    assert page.count('<svg class="still"') == 2
+    assert "Plotly" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_words_of_a_log_stay_words_in_the_file() -> None:
+    evil = "</style></script><script>alert(1)</script><img src=x>"
+    page = offline_page(changed(document("llama-refused"), lambda leaf: evil if isinstance(leaf, str) else leaf))
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
+def test_the_command_line_needs_no_settings_of_the_site() -> None:
+    code = (
+        "import json, sys; from reports.offline import offline_page;"
+        f"sys.stdout.write(offline_page(json.load(open({str(FOLDER / 'kimi-k25-8gpu.json')!r}))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env={"PATH": "/usr/bin"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "159,277" in done.stdout

@@ -1,0 +1,165 @@
+"""A report document arranged for the page: what it says, and that nothing is missed when figures are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from django.template.loader import render_to_string
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.log_excerpt import excerpt, viewer_data
+from reports.page import ReportPage, pieces_of
+from reports.what_if import knobs_of
+from tests.documents import NAMES, changed, document, with_ranks
+
+EVIL = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{ 7|add:7 }}"
+CODES = {"ready", "failed", "incomplete", "printed", "derived", "assumed", "target", "draft", "critical", "warning"}
+
+
+def body_of(made: dict, number: int | None = None) -> str:
+    """The page's body for one launch, rendered as the site does."""
+    page = ReportPage(made, number or len(made["launches"]) or 1)
+    context = {
+        "page": page,
+        "report_url": "/r/x/",
+        "report_base": "/r/x",
+        "can_log": True,
+        "log_data": viewer_data(made),
+        "log_items": excerpt(made),
+        "knobs": knobs_of(page.launch) if page.what_if else [],
+    }
+    return render_to_string("reports/body.html", context)
+
+
+def test_the_page_opens_with_the_outcome_the_turn_and_the_verdict() -> None:
+    page = ReportPage(document("kimi-k25-8gpu"))
+    assert page.verdict_word == "Ready"
+    assert page.turn == ("hold", "Leave the fraction")
+    assert page.verdict_line.startswith("Memory limits the KV cache; nothing was lost.")
+
+
+def test_a_refused_start_says_raise_although_nothing_fits() -> None:
+    page = ReportPage(document("llama-refused"))
+    assert page.verdict_word == "Cannot start"
+    assert page.turn == ("up", "Raise the fraction")
+    assert [(key.name, key.figure) for key in page.keys][:3] == [
+        ("Weights per GPU", "65.86"),
+        ("Allowed at 0.80", "62.90"),
+        ("Least fraction", "0.838"),
+    ]
+
+
+def test_an_overflow_in_capture_says_lower() -> None:
+    assert ReportPage(document("llama-two-launches"), 1).turn == ("down", "Lower the fraction")
+
+
+def test_key_numbers_lead_to_their_lines() -> None:
+    tokens = ReportPage(document("kimi-k25-8gpu")).keys[0]
+    assert (tokens.figure, tokens.basis, [ref.anchor for ref in tokens.lines]) == ("159,277", "printed", ["L247"])
+
+
+def test_the_rows_of_the_budget_add_up_to_the_first_reading() -> None:
+    page = ReportPage(document("kimi-k25-8gpu"))
+    assert sum(row.gib for row in page.rows if row.kind == "pool") == pytest.approx(page.budget.main.opening)
+
+
+def test_the_static_budget_ends_between_the_pool_and_what_the_reserve_pays() -> None:
+    kinds = [(row.kind, row.pool) for row in ReportPage(document("kimi-k25-8gpu")).rows if row.kind != "sub"]
+    at = kinds.index(("line", ""))
+    assert kinds[at - 1] == ("pool", "kv")
+    assert kinds[at + 1] == ("pool", "draft")
+
+
+def test_launches_are_told_apart_by_the_flag_that_differs() -> None:
+    tabs = ReportPage(document("llama-two-launches")).tabs
+    assert ["0.95" in tab.words for tab in tabs] == [True, False]
+    assert "out of memory in capture" in tabs[0].words
+
+
+def test_one_launch_has_no_tabs() -> None:
+    assert ReportPage(document("kimi-k25-8gpu")).tabs == []
+
+
+def test_a_finding_rests_on_marked_figures() -> None:
+    [line] = [line for line in ReportPage(document("llama-refused")).findings[0].evidence if line.ref.line == 203]
+    assert [(piece.kind, piece.text) for piece in line.pieces][-1] == ("mark", "78.62 GB")
+
+
+def test_the_clock_of_a_line_is_set_apart() -> None:
+    first, *rest = pieces_of("[2026-11-29 09:14:42 TP0] Load weight begin. avail mem=94.04 GB", 94.04)
+    assert (first.kind, first.text) == ("ts", "[2026-11-29 09:14:42 TP0]")
+    assert [piece.text for piece in rest if piece.kind == "mark"] == ["94.04 GB"]
+
+
+def test_critical_and_warning_findings_start_open() -> None:
+    findings = ReportPage(document("kimi-k25-8gpu")).findings
+    assert [finding.open for finding in findings] == [True, False, False]
+    assert all(finding.open for finding in ReportPage(document("llama-refused")).findings)
+
+
+def test_two_findings_of_one_rule_have_anchors_of_their_own() -> None:
+    made = document("kimi-k25-8gpu")
+    made["launches"][0]["findings"].append(made["launches"][0]["findings"][1])
+    anchors = [finding.anchor for finding in ReportPage(made).findings]
+    assert len(set(anchors)) == len(anchors)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_document_becomes_a_page(name: str) -> None:
+    made = document(name)
+    for number in [launch["number"] for launch in made["launches"]] or [1]:
+        assert "<h1>" in body_of(made, number)
+
+
+def test_a_lone_message_is_read_as_far_as_it_goes() -> None:
+    body = body_of(document("lone-oom-line"))
+    assert "No data because the log has no reading of free GPU memory" in body
+    assert "23.65" in body
+    assert 'href="#L1"' in body
+
+
+def test_a_log_of_something_else_is_called_that() -> None:
+    assert "This is not an SGLang log." in body_of(document("not-sglang"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(min_value=0, max_value=10**9), st.sampled_from(NAMES))
+def test_a_page_comes_of_a_document_with_any_figures_missing(seed: int, name: str) -> None:
+    lots = random.Random(seed)
+    made = document(name)
+    made["launches"] = [
+        changed(launch, lambda leaf: None if lots.random() < 0.4 else leaf) for launch in made["launches"]
+    ]
+    assert "<h1>" in body_of(made)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_words_of_a_log_never_become_markup(name: str) -> None:
+    made = changed(document(name), lambda leaf: EVIL if isinstance(leaf, str) and leaf not in CODES else leaf)
+    body = body_of(made)
+    assert "<img" not in body
+    assert "<script>alert" not in body
+    assert "{{ 7|add:7 }}" in body or "onerror" not in body, "shown as it was printed"
+
+
+def test_hundreds_of_ranks_fold_into_few_bars() -> None:
+    page = ReportPage(with_ranks(512, odd=40))
+    assert page.budget.ranks == 512
+    assert len(page.budget.cards) < 16
+    assert sum(card.count for card in page.budget.cards) == 512
+    assert len(page.budget_figure["layout"]["yaxis"]["tickvals"]) <= 16
+
+
+def test_the_page_of_512_ranks_is_not_longer_than_that_of_eight_by_much() -> None:
+    assert len(body_of(with_ranks(512, odd=40))) < 2 * len(body_of(document("kimi-k25-8gpu")))
+
+
+def test_the_launch_before_is_what_changes_are_told_against() -> None:
+    made = document("kimi-k25-8gpu")
+    again = document("kimi-k25-8gpu")["launches"][0] | {"number": 2}
+    again["kv_cache"] = again["kv_cache"] | {"tokens": 160_000}
+    made["launches"].append(again)
+    tokens = ReportPage(made, 2).keys[0]
+    assert (tokens.delta, tokens.tone) == ("+723 on the launch before", "good")

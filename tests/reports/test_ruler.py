@@ -1,0 +1,44 @@
+"""The fraction ruler: zones, marks and the turn, from the engine's numbers alone."""
+
+from __future__ import annotations
+
+from reports.ruler import ruler_of
+from tests.documents import document
+
+
+def ruler(name: str, number: int = 0):
+    made = document(name)
+    return ruler_of(made, made["launches"][number])
+
+
+def test_the_red_zone_ends_at_the_least_fraction_that_starts() -> None:
+    drawn = ruler("kimi-k25-8gpu")
+    bad = [zone for zone in drawn.zones if zone.kind == "bad"]
+    assert [(zone.x, zone.width) for zone in bad] == [(0.0, 23.07)]
+    assert drawn.low_words == "cannot start below 0.769"
+
+
+def test_without_an_upper_bound_nothing_is_said_not_to_fit() -> None:
+    drawn = ruler("kimi-k25-8gpu")
+    assert drawn.high_words == ""
+    assert "does not fit" not in drawn.spoken
+
+
+def test_a_healthy_start_gets_no_arrow() -> None:
+    drawn = ruler("kimi-k25-8gpu")
+    assert drawn.arrow is None
+    assert [mark.text for mark in drawn.marks] == ["0.904", "now 0.88"]
+
+
+def test_the_arrow_goes_from_what_was_tried_to_what_is_advised() -> None:
+    drawn = ruler("llama-two-launches", 1)
+    assert drawn.arrow[0] < drawn.arrow[1]
+    texts = [mark.text for mark in drawn.marks]
+    assert texts == ["0.90 advised", "0.80 refused", "0.95 OOM"]
+
+
+def test_a_log_that_does_not_tell_its_fraction_has_no_ruler() -> None:
+    assert ruler("lone-oom-line") is None
+    made = document("kimi-k25-8gpu")
+    made["launches"][0]["kv_cache"]["fractions"] = None
+    assert ruler_of(made, made["launches"][0]) is None
