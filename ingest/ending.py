@@ -76,6 +76,7 @@ def end_without_report(turn: Turn, ended: Ended, job: dict[str, Any], progress: 
     upload, limits = turn.upload, settings.KVDIAG_LIMITS
     folder = Path(job["folder"])
     if ended.end is End.NOT_SGLANG:
+        turn.phases = [entry for entry in turn.phases if entry["phase"] not in (Phase.RULES, Phase.READY)]
         sentence = words.not_sglang(progress.files, looks_like(folder, progress.files))
     elif ended.end in (End.UNREADABLE, End.TOO_LARGE):
         sentence = ended.sentence

@@ -37,7 +37,7 @@ from kvdiag.diagnosis.lines import Log
 from kvdiag.diagnosis.masked_copy import StoredLog, masked_copy
 from kvdiag.diagnosis.masking import Masker
 
-KNOWN_FROM = 32 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
+KNOWN_FROM = 16 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
 KNOWN_HEAD = 4 << 20
 
 

@@ -56,6 +56,12 @@ class Turn:
         self.detail = words
         self._changed = True
 
+    def amend(self, phase: Phase, words: str) -> None:
+        """Other words for a phase that is over."""
+        for entry in self.phases:
+            if entry["phase"] == phase:
+                entry["words"] = words
+
     def tell_known(self, known: list[dict[str, Any]]) -> None:
         """First facts, to be shown while the rest is read."""
         self.known = known

@@ -91,4 +91,5 @@ class Progress:
             said = f"{lines:,} of {counted(total, 'line')}" if total else counted(lines, "line")
             self._turn.tell(phase, said, share=lines / total if total else None)
         else:
+            self._turn.amend(Phase.PARSED, counted(sum(file["lines"] for file in self.files), "line"))
             self._turn.tell(phase)

@@ -31,7 +31,7 @@ class SiteLimits:
     analysis_hard_s: int = 90  # its process is killed
     analysis_memory_bytes: int = 1 * GIB
     analysis_attempts: int = 3
-    lease_s: int = 120  # a running row whose worker has not answered for so long is queued again
+    lease_s: int = 30  # a running row whose worker has not answered for so long is queued again
     # Retention
     keep_anonymous_days: int = 7  # raw log and report
     keep_member_log_days: int = 90  # raw log, since the last view

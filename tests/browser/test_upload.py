@@ -112,7 +112,7 @@ def test_a_drop_anywhere_on_the_window_chooses_the_files(upload_page: Page) -> N
 
 def test_secrets_are_shown_and_hidden_before_anything_is_sent(upload_page: Page) -> None:
     sent: list[str] = []
-    upload_page.expose_function("remember", sent.append)
+    upload_page.expose_function("remember", lambda body: sent.append(body))
     upload_page.evaluate(
         """() => { const fetching = window.fetch; window.fetch = async (address, more) => {
             if (more && more.body) await window.remember(await new Response(more.body).text());
