@@ -72,7 +72,8 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 2, "interval_start": 0.1, "interval_max": 0.5}
 CELERY_BEAT_SCHEDULE_FILENAME = str(KVDIAG_DATA / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
-    "queue lost uploads again": {"task": "ingest.tasks.sweep", "schedule": 5.0},
+    # one that waited behind a long diagnosis is stale: the next is on its way
+    "queue lost uploads again": {"task": "ingest.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "delete what has expired": {"task": "ingest.tasks.purge", "schedule": 900.0},
     "reopen muted findings": {"task": "reports.tasks.wake_muted_findings", "schedule": 3600.0},
 }
