@@ -233,31 +233,29 @@ def trail(name: str, releases: ReleaseRange) -> tuple[tuple[Quantity, tuple[Plac
     return tuple((one, one.at(releases)) for one in found)
 
 
-def explain(name: str, version: str | None = None) -> str | None:
-    """The trail as text, for `kvdiag explain NAME --release VERSION`; None when there is no such quantity.
+def explain_quantity(name: str, version: str | None = None) -> list[str] | None:
+    """The trail as lines, for `kvdiag explain NAME --release VERSION`; None when there is no such quantity.
 
-    Raises ValueError when the version cannot be read.
+    Without a version, or with one that cannot be read, the places of every release read.
     """
-    releases = ReleaseRange()
-    if version is not None:
-        exact = Release.read(version)
-        if exact is None:
-            raise ValueError(f"{version!r} is no SGLang release; write it as 0.5.9")
-        releases = ReleaseRange(exact=exact)
-    steps = trail(name, releases)
+    exact = Release.read(version)
+    steps = trail(name, ReleaseRange(exact=exact))
     if not steps:
         return None
-    lines = [f"{steps[0][0].title}, in SGLang {releases}" if version else steps[0][0].title, ""]
+    title = steps[0][0].title
+    lines = [title if exact is None else f"{title}, in SGLang {exact}", ""]
+    if version is not None and exact is None:
+        lines[1:] = [f"{version!r} is no SGLang release (written as 0.5.9); here are all releases read.", ""]
     for one, places in steps:
-        lines += [f"{one.name}", f"    {one.title}", f"    = {one.formula}"]
+        lines += [one.name, f"    {one.title}", f"    = {one.formula}"]
         for place in places:
-            span = "" if version else f"{_span(place)}: "
+            span = f"{_span(place)}: " if exact is None else ""
             note = f" ({place.what})" if place.what else ""
             lines.append(f"    {span}{place.module}, {place.function}{note}")
         if not places:
             lines.append(f"    not read in this release; the oldest one read is {OLDEST}")
         lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+    return lines[:-1]
 
 
 def to_document(releases: ReleaseRange, names: Sequence[str] = ("max_total_num_tokens",)) -> list[dict[str, object]]:

@@ -60,7 +60,7 @@ def test_no_change_returns_the_launch_and_no_suggestion_is_incoherent(case):
     for launch in launches(case):
         found = scenario(launch, Change())
         named = launch["kv_cache"].get("fractions") or {}
-        start, keep = named.get("starts_from"), named.get("keeps_wanted")
+        start, keep = named.get("smallest_that_starts"), named.get("keeps_wanted_free")
         assert start is None or 0 < start <= 1
         assert keep is None or (start is not None and start <= keep < 1)
         if found.refused is not None:

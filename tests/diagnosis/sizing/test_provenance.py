@@ -3,7 +3,7 @@
 import pytest
 
 from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
-from kvdiag.diagnosis.provenance import QUANTITIES, explain, quantity, to_document, trail
+from kvdiag.diagnosis.provenance import QUANTITIES, explain_quantity, quantity, to_document, trail
 
 READ = ("0.3.6", "0.4.3.post4", "0.4.9.post6", "0.5.6.post2", "0.5.9", "0.5.10", "0.5.12", "0.5.14", "0.5.19", "0.5.23")
 
@@ -25,22 +25,24 @@ def test_every_release_names_where_tokens_budget_and_both_readings_are_computed(
 
 
 def test_the_trail_of_0_5_9_is_short_and_names_module_and_function():
-    text = explain("max_total_num_tokens", "0.5.9")
-    assert text is not None
+    lines = explain_quantity("max_total_num_tokens", "0.5.9")
+    assert lines is not None
+    text = "\n".join(lines)
     assert "model_runner_kv_cache_mixin.py, profile_max_num_token()" in text
     assert "model_runner.py, init_torch_distributed()" in text
-    assert len(text.splitlines()) < 45
+    assert len(lines) < 45
 
 
 def test_a_name_of_sglangs_source_finds_the_quantity():
     assert quantity("pre_model_load_memory") is quantity("opening")
     assert quantity("--max-running-requests") is quantity("max_running_requests")
-    assert quantity("nothing") is None and explain("nothing") is None
+    assert quantity("nothing") is None and explain_quantity("nothing") is None
 
 
-def test_a_version_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="write it as"):
-        explain("budget", "latest")
+def test_a_version_that_cannot_be_read_gets_the_places_of_all_releases():
+    lines = explain_quantity("budget", "latest")
+    assert lines is not None and "no SGLang release" in lines[1]
+    assert any("0.5.17 and later" in line for line in lines)
 
 
 def test_every_quantity_rests_on_quantities_or_flags_only():

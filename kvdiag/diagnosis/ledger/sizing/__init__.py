@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import Ledger
-from kvdiag.diagnosis.ledger.sizing.gather import inputs_of
+from kvdiag.diagnosis.ledger.sizing.gather import inputs_of, lines_of
 from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, RankMemory, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.limits import Limit, LimitedBy
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
@@ -14,7 +15,8 @@ from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
 
 def size(launch: Launch, ledgers: Sequence[Ledger]) -> Sizing:
     """The sizing of a launch: its budget redone, what limits its pool, the fractions worth naming."""
-    return size_inputs(inputs_of(launch, ledgers))
+    sizing = size_inputs(inputs_of(launch, ledgers))
+    return replace(sizing, lines=lines_of(launch, ledgers, sizing.budget))
 
 
 __all__ = [

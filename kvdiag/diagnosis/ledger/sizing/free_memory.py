@@ -25,10 +25,12 @@ class Fractions:
 
     starts_from   smallest multiple of 0.001 with which SGLang gets a pool
     keeps_wanted  largest one that leaves the wanted free memory at the end
+    fits          largest one with which memory does not run out before the end; None where none below 0.99 does
     """
 
     starts_from: float | None
     keeps_wanted: float | None
+    fits: float | None = None
     why: str = ""
 
 
@@ -127,21 +129,24 @@ def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float 
             starts_from=start, keeps_wanted=None, why="--max-total-tokens sets the pool, whatever the fraction"
         )
     exact = fraction_for_free(inputs, budget, wanted)
-    assert exact is not None
+    edge = fraction_for_free(inputs, budget, 0.0)
+    assert exact is not None and edge is not None
     lowest = lowest_free(inputs)
     if lowest is not None:
         # memory that comes back before the end does not help a capture that comes before it
-        room = lowest - least_on_the_way(lowest, wanted)
-        exact = min(
-            exact,
-            budget.fraction + room / (budget.readings.opening.value * (1 + growth_outside(inputs, budget))),
-        )
-    exact *= printed_share(inputs, budget)
+        per_gib = 1 / (budget.readings.opening.value * (1 + growth_outside(inputs, budget)))
+        exact = min(exact, budget.fraction + (lowest - least_on_the_way(lowest, wanted)) * per_gib)
+        edge = min(edge, budget.fraction + lowest * per_gib)
+    share = printed_share(inputs, budget)
+    exact *= share
     most = min(HIGHEST, floor_step(exact))
+    last = floor_step(edge * share)
+    fits = last if last < HIGHEST else None
     if start is None or most < start:
         return Fractions(
             starts_from=start,
             keeps_wanted=None,
+            fits=fits,
             why=f"no feasible fraction: {wanted:.2f} GiB free at the end needs {exact:.3f},"
             + (f" and the start needs {start:.3f}" if start is not None else " and no fraction holds a page"),
         )
@@ -154,4 +159,4 @@ def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float 
             return Fractions(
                 starts_from=start, keeps_wanted=None, why="--max-total-tokens would set the pool before that"
             )
-    return Fractions(starts_from=start, keeps_wanted=most)
+    return Fractions(starts_from=start, keeps_wanted=most, fits=fits)

@@ -10,6 +10,7 @@ from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import FAILURES, Launch
 from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Moment, Pool, Reading
+from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
 from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, RankMemory, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
@@ -74,17 +75,28 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger]) -> SizingInputs:
     )
 
 
+def lines_of(launch: Launch, ledgers: Sequence[Ledger], budget: Budget | None) -> tuple[tuple[int, int], ...]:
+    """File and line of what a budget is made of: the fraction, the opening and the after-weights reading."""
+    if budget is None:
+        return ()
+    by_rank = {ledger.rank: ledger for ledger in ledgers}
+    fraction = launch.arguments.get("mem_fraction_static")
+    found = list(fraction.lines[-1:]) if fraction is not None else []
+    opening = _first(by_rank[budget.readings.opening_rank].readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
+    loaded = _after_weights(by_rank[budget.readings.smallest_rank])
+    found += [(reading.line.file, reading.line.number) for reading in (opening, loaded) if reading is not None]
+    return tuple(dict.fromkeys(found))
+
+
 def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
     readings = ledger.readings
-    pool_at = _pool_begins(ledger)
-    before = [r for r in readings if pool_at is None or r.line.number < pool_at or r.moment is Moment.WEIGHTS_BEGIN]
-    after_weights = [r for r in before if r.moment is Moment.WEIGHTS_END]
+    after_weights = _after_weights(ledger)
     opening = _first(readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
     pool_end = _first(readings, Moment.POOL_END, Model.TARGET)
     return RankMemory(
         id=ledger.rank,
         opening=opening.available.gib if opening else None,
-        after_weights=after_weights[-1].available.gib if after_weights else None,
+        after_weights=after_weights.available.gib if after_weights else None,
         usage=_booked(ledger, Pool.WEIGHTS, Model.TARGET, printed=True),
         pool_end=pool_end.available.gib if pool_end else None,
         after_pool=_came_back(readings, pool_end),
@@ -95,6 +107,14 @@ def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
         tokens=ledger.kv_tokens,
         pool=ledger.kv_size.gib if ledger.kv_size is not None else None,
     )
+
+
+def _after_weights(ledger: Ledger) -> Reading | None:
+    """The reading the pool is sized from: after the last load before the pool, be it the target's or the draft's."""
+    pool_at = _pool_begins(ledger)
+    ends = [r for r in ledger.readings if r.moment is Moment.WEIGHTS_END]
+    before = [r for r in ends if pool_at is None or r.line.number < pool_at]
+    return before[-1] if before else None
 
 
 def _booked(ledger: Ledger, pool: Pool, model: Model, printed: bool = False) -> float | None:
@@ -224,7 +244,8 @@ def _family(
     sparse = any(name in (architecture or "") for name in _SPARSE) or bool(geometry and geometry.index_dim)
     latent = bool(geometry and geometry.kv_lora_rank)
     if target and target[0].size is not None:
-        if target[0].printed > 1:
+        known_heads = geometry is not None and geometry.kv_heads and not latent
+        if target[0].printed > 1 or known_heads:
             return Family.MHA
         return Family.DSA if sparse else Family.MLA
     if sparse:

@@ -36,7 +36,7 @@ class RequestCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """SGLang's sizing of one launch, redone."""
+    """SGLang's sizing of one launch, redone; `lines` are (file, line) of the readings it starts from."""
 
     inputs: SizingInputs
     budget: Budget | None
@@ -46,6 +46,7 @@ class Sizing:
     wanted_free: float | None
     fractions: Fractions | None
     implied_fraction: Estimate | None = None
+    lines: tuple[tuple[int, int], ...] = ()
 
     @property
     def limited_by(self) -> LimitedBy:
@@ -81,7 +82,7 @@ class Sizing:
             "gib_per_rank": None if self.inputs.pools.gib is None else round(self.inputs.pools.gib, 6),
             "bytes_per_token": self.bytes_per_token,
             "bytes_per_token_bounds": bounds,
-            "budget": _budget(self.budget, self.inputs) if self.budget else None,
+            "budget": _budget(self.budget, self.inputs, self.lines) if self.budget else None,
             "limited_by": self.limit.kind.value,
             "limit": _limit(self.limit),
             "requests": None
@@ -96,8 +97,11 @@ class Sizing:
             "fractions": None
             if self.fractions is None
             else {
-                "starts_from": self.fractions.starts_from,
-                "keeps_wanted": self.fractions.keeps_wanted,
+                "observed": self.inputs.fraction,
+                "smallest_that_starts": self.fractions.starts_from,
+                "keeps_wanted_free": self.fractions.keeps_wanted,
+                "largest_that_fits": self.fractions.fits,
+                "wanted_free_gib": None if self.wanted_free is None else round(self.wanted_free, 4),
                 "why": self.fractions.why or None,
             },
             "implied_fraction": None if self.implied_fraction is None else self.implied_fraction.rounded(3),
@@ -168,7 +172,7 @@ def _differs(cell: CellSize) -> bool:
     return stored is not None and not stored.low * 0.999 <= cell.charged.value <= stored.high * 1.001
 
 
-def _budget(budget: Budget, inputs: SizingInputs) -> dict[str, object]:
+def _budget(budget: Budget, inputs: SizingInputs, lines: tuple[tuple[int, int], ...]) -> dict[str, object]:
     way = budget.arithmetic
     names = []
     for candidate in budget.candidates:
@@ -201,6 +205,7 @@ def _budget(budget: Budget, inputs: SizingInputs) -> dict[str, object]:
         "charged_bytes_per_token": round(way.bytes_per_reported_token) if way else None,
         "counted_as": describe(way) if way else None,
         "candidates": names,
+        "lines": [number if file == 0 else {"file": file, "line": number} for file, number in lines],
     }
 
 
