@@ -391,7 +391,8 @@ def _split(text: str) -> list[str]:
         record = text[begin:end]
         quoted = begin > 0 and (text[begin - 1] in "\"'" or text[begin - 2 : begin] == "\\n")
         if quoted:
-            record = unescape(record.split("\\n", 1)[0].split('",', 1)[0].rstrip('", ]}'))
+            record, ended, _ = record.partition("\\n")
+            record = unescape(record if ended else record.split('",', 1)[0].rstrip('", ]}'))
         if record.strip():
             records.append(record)
     return records

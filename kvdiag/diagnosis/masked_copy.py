@@ -193,9 +193,9 @@ def _copy(text: Text, path: Path, masker: Masker) -> StoredLog:
     with open(path, "wb", opener=_private) as file:
         copy = _Copy(file)
         for block in text.blocks:
-            copy.write(_masked(block, copy, masker))
             if text.blocks.gap is not None and not copy.gap:
                 copy.leave_out(text.blocks.gap)
+            copy.write(_masked(block, copy, masker))
         copy.finish(text.blocks.gap)
     gap = text.blocks.gap
     gap_said = {"first_line": gap.first_line, "last_line": gap.last_line, "bytes": gap.bytes} if gap else None

@@ -92,7 +92,7 @@ def _quoted(
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     # Users' prompts, as --log-requests prints them.
-    Pattern("prompt", ("Receive: obj", "Finish: obj"), r"((?:Receive|Finish): obj=\w*)(.{24,})",
+    Pattern("prompt", ("Receive: obj", "Finish: obj"), r"((?:Receive|Finish): obj=\w*)([^\w\s].{8,})",
             "[{length} characters]"),
     Pattern("prompt", (", out=",), r"(^.{0,80}\bin=)(.*, out=.*)", "[{length} characters]"),
     Pattern("prompt", ("request.received", "request.finished"),
@@ -101,8 +101,15 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("prompt", ("text='", 'text="'),
             r"(\b(?:input_text|output_text|origin_input_text|text)=)('(?:[^'\\]|\\.){16,}'?"
             r"|\"(?:[^\"\\]|\\.){16,}\"?)", "'[{length} characters]'"),
+    # Before the keys: a URL's credentials may look like one.
+    Pattern("url_credentials", ("://",),
+            r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))",
+            "[credentials]",
+            r"\[credentials\]"),
+    Pattern("url_credentials", ("://",), r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([A-Za-z0-9_-]{16,400}(?=@))",
+            "[credentials]"),
     # Keys by name: quoted values, then bare ones.
-    *_quoted("api_key", _KEY_LITERALS, r"(?:admin[_-])?api[_-]?key", r"[\"']?\s{0,3}[:=,]?\s{0,3}",
+    *_quoted("api_key", _KEY_LITERALS, r"(?:admin[_-])?api[_-]?key", r"(?:[\"']?\s{0,3}[:=,]\s{0,3}|\s{1,3})",
              "[api_key]", _EMPTY),
     Pattern("api_key", _KEY_LITERALS,
             r"((?:admin[_-])?api[_-]?key(?:\s{0,2}[:=]\s{0,2}|\s{1,4}))([^\s\"'\\,;:=)}\]\[(]{4,})", "[api_key]",
@@ -141,12 +148,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("jwt", ("eyJ",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
             "[token]"),
     Pattern("private_key", ("PRIVATE KEY",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----)([^-]+)", "[private_key]"),
-    Pattern("url_credentials", ("://",),
-            r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))",
-            "[credentials]",
-            r"\[credentials\]"),
-    Pattern("url_credentials", ("://",), r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([A-Za-z0-9_-]{16,400}(?=@))",
-            "[credentials]"),
     Pattern("url_secret", ("?", "&"),
             r"([?&](?:token|sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|key|api_key|apikey"
             r"|access_token|password|secret|code)=)([^&\s'\"]{3,})", "[secret]", _EMPTY, True),
@@ -202,7 +203,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 _BEGIN_KEY: Final = re.compile(r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----")
 _END_KEY: Final = "-----END "
 _LONG: Final = 4 << 10  # characters; beyond them expressions run with a timeout
-_MASKED: Final = re.compile(r"\[(?:\d+ characters|[a-z_]{3,20})\]?")
+_MASKED: Final = re.compile(r"[\"']?\[(?:\d+ characters|[a-z_]{3,20})\]?")
 
 
 class Masker:

@@ -102,7 +102,10 @@ def _in_units(member: Member) -> tuple[str, io.RawIOBase]:
         more = member.stream.read(_SAMPLE - len(sample))
         if not more:
             break
+        # A file that was truncated while a process wrote to it begins with a hole, which may be long.
         sample += more
+        if len(sample) == _SAMPLE and not sample.strip(b"\0"):
+            sample = b"\0" * 4
     encoding = detect_encoding(member.name, sample)
     if encoding == "utf-8-sig":
         sample = sample.removeprefix(codecs.BOM_UTF8)

@@ -1,0 +1,227 @@
+"""Compressed files and archives: told by content, unpacked within bounds, read as far as they go."""
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+
+import pytest
+import zstandard
+
+from kvdiag.diagnosis.archives import decode_stream, open_members
+from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
+from kvdiag.diagnosis.limits import MIB, Limits
+
+RANDOM = random.Random(1)
+LOG = b"".join(b"[2025-03-08 12:29:13 TP0] Decode batch. #token: %d\n" % RANDOM.getrandbits(40) for _ in range(40_000))
+SMALL = Limits(free_unpacked_bytes=MIB, unpacked_ratio=100)
+
+
+def tar(files: dict[str, bytes], mode: str = "w", special: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:
+        for entry in special:
+            archive.addfile(entry)
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def pack_zip(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zip": lambda data: pack_zip({"a/server.log": data}),
+    "tar": lambda data: tar({"a/server.log": data}),
+    "tar.gz": lambda data: tar({"a/server.log": data}, "w:gz"),
+    "tar.xz": lambda data: tar({"a/server.log": data}, "w:xz"),
+    "tar.bz2": lambda data: tar({"a/server.log": data}, "w:bz2"),
+    "tar.zst": lambda data: zstandard.compress(tar({"a/server.log": data})),
+}
+PACKED = [name for name in CODECS if name != "tar"]
+
+
+def unpack(data: bytes, limits: Limits = SMALL, name: str = "x") -> list[tuple[str, str | None, bytes]]:
+    return [(m.name, m.compression, m.stream.read()) for m in open_members(name, io.BytesIO(data), limits)]
+
+
+@pytest.mark.parametrize("kind", CODECS)
+def test_each_kind_is_told_by_its_content(kind: str) -> None:
+    ((name, compression, data),) = unpack(CODECS[kind](LOG))
+    assert data == LOG
+    assert compression == kind
+    assert name == ("server.log" if "tar" in kind or kind == "zip" else "x")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz", "bz2"])
+def test_parts_packed_one_after_another_are_one_file(kind: str) -> None:
+    packed = CODECS[kind](LOG[:5000]) + CODECS[kind](LOG[5000:])
+    assert unpack(packed)[0][2] == LOG
+
+
+def test_padding_behind_a_gzip_is_no_second_part() -> None:
+    assert unpack(gzip.compress(LOG) + b"\0" * 1000)[0][2] == LOG
+
+
+@pytest.mark.parametrize("kind", [name for name in CODECS if name != "zip"])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(kind: str, share: float) -> None:
+    packed = CODECS[kind](LOG)
+    ((_, _, data),) = unpack(packed[: int(len(packed) * share)])
+    assert LOG.startswith(data)
+    assert data or "bz2" in kind  # it unpacks by 900 kB
+
+
+@pytest.mark.parametrize("kind", CODECS)
+def test_flipped_bytes_end_a_file_or_refuse_it_with_a_sentence(kind: str) -> None:
+    packed = bytearray(CODECS[kind](LOG))
+    for at in range(7, len(packed), max(1, len(packed) // 23)):
+        broken = packed.copy()
+        broken[at] ^= 0x55
+        try:
+            unpack(bytes(broken))
+        except UnreadableLog as refusal:
+            assert str(refusal).endswith(".")
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_bomb_is_stopped(kind: str) -> None:
+    bomb = CODECS[kind](b"a" * (40 * MIB))
+    unpacked = 0
+    with pytest.raises(UnreadableLog, match="more than 100 times its size"):
+        for member in open_members("bomb", io.BytesIO(bomb), SMALL):
+            while piece := member.stream.read(64 << 10):
+                unpacked += len(piece)
+    assert unpacked < 40 * MIB
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_the_ceiling_holds_to_the_byte(over: int) -> None:
+    limits = Limits(unpacked_bytes=len(LOG) - over)
+    if over:
+        with pytest.raises(LogTooLarge, match="Cut it"):
+            unpack(gzip.compress(LOG), limits)
+    else:
+        assert unpack(gzip.compress(LOG), limits)[0][2] == LOG
+
+
+@pytest.mark.parametrize("pack", [tar, pack_zip])
+@pytest.mark.parametrize("count", [64, 65])
+def test_an_archive_holds_at_most_64_files(pack: Callable[[dict[str, bytes]], bytes], count: int) -> None:
+    packed = pack({f"rank{n}.log": b"x\n" for n in range(count)})
+    if count > 64:
+        with pytest.raises(LogTooLarge, match="more than 64 files"):
+            unpack(packed)
+    else:
+        assert len(unpack(packed)) == count
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pack_zip({"a.log": gzip.compress(LOG)}),
+        tar({"a.zip": pack_zip({"x": LOG})}),
+        tar({"a.gz": gzip.compress(LOG)}, "w:gz"),
+        tar({"a.gz": gzip.compress(tar({"x": LOG}))}),
+        gzip.compress(gzip.compress(LOG)),
+        gzip.compress(pack_zip({"x": LOG})),
+    ],
+)
+def test_an_archive_in_an_archive_is_refused(packed: bytes) -> None:
+    with pytest.raises(UnreadableLog, match="another packed file"):
+        unpack(packed)
+
+
+def test_a_rotated_log_in_a_plain_tar_is_read() -> None:
+    found = unpack(tar({"server.log": b"new\n", "server.log.1.gz": gzip.compress(b"old\n")}))
+    assert found == [("server.log", "tar", b"new\n"), ("server.log.1.gz", "tar+gzip", b"old\n")]
+
+
+def test_links_folders_and_paths_in_archives_are_passed_over() -> None:
+    link = tarfile.TarInfo("evil")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    device = tarfile.TarInfo("null")
+    device.type = tarfile.CHRTYPE
+    hard = tarfile.TarInfo("hard")
+    hard.type, hard.linkname = tarfile.LNKTYPE, "../../x"
+    found = unpack(tar({"../../../etc/cron.d/x": b"a\n", "__MACOSX/._b": b"junk"}, special=(link, device, hard)))
+    assert found == [("x", "tar", b"a\n")]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        symlink = zipfile.ZipInfo("link")
+        symlink.external_attr = 0o120777 << 16
+        archive.writestr(symlink, "/etc/passwd")
+        archive.writestr("C:\\temp\\..\\b.log", "b\n")
+    assert unpack(out.getvalue()) == [("b.log", "zip", b"b\n")]
+
+
+@pytest.mark.parametrize("packed", [tar({}), pack_zip({}), tar({"__MACOSX/._b": b"x"})])
+def test_an_archive_without_a_file_is_refused(packed: bytes) -> None:
+    with pytest.raises(UnreadableLog, match="without a file|is empty|no text"):
+        from kvdiag.diagnosis.lines import LineReader, Log
+
+        list(LineReader([Log("x", io.BytesIO(packed))], [b"abc"]))
+
+
+def test_a_locked_zip_says_so() -> None:
+    packed = bytearray(pack_zip({"a.log": LOG}))
+    packed[6] |= 1
+    at = packed.rindex(b"PK\x01\x02")
+    packed[at + 8] |= 1
+    with pytest.raises(UnreadableLog, match="password"):
+        unpack(bytes(packed))
+
+
+def test_a_stream_that_cannot_be_rewound_is_read_too() -> None:
+    class Pipe(io.RawIOBase):
+        def __init__(self, data: bytes) -> None:
+            self._data = io.BytesIO(data)
+
+        def readable(self) -> bool:
+            return True
+
+        def seekable(self) -> bool:
+            return False
+
+        def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+            return self._data.readinto(buffer)
+
+    for pack in CODECS.values():
+        members = open_members("x", Pipe(pack(LOG)), SMALL)  # type: ignore[arg-type]
+        assert [member.stream.read() for member in members] == [LOG]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstandard.compress)]
+    + [("identity", bytes), ("", bytes)],
+)
+def test_a_content_encoding_is_undone(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    assert decode_stream(io.BytesIO(pack(LOG)), encoding, SMALL).read() == LOG
+
+
+def test_a_raw_deflate_body_is_undone() -> None:
+    codec = zlib.compressobj(wbits=-15)
+    assert decode_stream(io.BytesIO(codec.compress(LOG) + codec.flush()), "deflate", SMALL).read() == LOG
+
+
+@pytest.mark.parametrize("encoding", ["br", "gzip, gzip", "compress"])
+def test_other_content_encodings_are_refused(encoding: str) -> None:
+    with pytest.raises(UnreadableLog, match="Use gzip"):
+        decode_stream(io.BytesIO(b""), encoding, SMALL)
