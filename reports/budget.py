@@ -18,12 +18,13 @@ ALIKE_GIB = 0.06
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of the ledger within a pool: "weights" of the draft model."""
+    """One entry of the ledger within a pool: "weights" of the draft model. `what` tells how it was worked out."""
 
     name: str
     gib: float
     basis: str | None
     lines: tuple[LineRef, ...]
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Share:
     basis: str | None
     lines: tuple[LineRef, ...]
     parts: tuple[Part, ...] = ()
+    what: str = ""
 
     def percent_of(self, opening: float) -> float:
         """The share of the opening reading, in per cent."""
@@ -122,13 +124,20 @@ def card_of(rank: dict[str, Any], *, ended: str) -> Card | None:
         if pool == "unexplained" and abs(gib) < 0.005:
             continue
         parts = tuple(
-            Part(entry_name(entry), entry["gib"], entry.get("basis"), tuple(line_refs(entry.get("lines"))))
+            Part(
+                entry_name(entry),
+                entry["gib"],
+                entry.get("basis"),
+                tuple(line_refs(entry.get("lines"))),
+                str(entry.get("what") or ""),
+            )
             for entry in members
         )
         basis = max((part.basis or "assumed" for part in parts), key=lambda word: _WEAKNESS.get(word, 2))
         lines = tuple(dict.fromkeys(line for part in parts for line in part.lines))
         only = parts[0].name if len(parts) == 1 and pool in ("state", "work") else name
-        shares.append(Share(pool, only, gib, basis, lines, parts if len(parts) > 1 else ()))
+        told = parts if len(parts) > 1 and pool != "unexplained" else ()
+        shares.append(Share(pool, only, gib, basis, lines, told, parts[0].what if len(parts) == 1 else ""))
     readings = listed(rank, "readings")
     if free is not None:
         last = tuple(

@@ -464,7 +464,7 @@ def serving(points: Sequence[dict[str, Any]]) -> Figure | None:
         "layout": layout
         | {
             "height": 64 + 92 * len(shown),
-            "margin": {"l": 48, "r": 8, "t": 20, "b": 28},
+            "margin": {"l": 48, "r": 8, "t": 20, "b": 42},
             "xaxis": {"anchor": f"y{len(shown)}" if len(shown) > 1 else "y", "showgrid": False}
             | ({"type": "date"} if timed else {"tickprefix": "L"}),
             "annotations": notes,

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from reports import charts, words
-from reports.budget import Budget, Card, budget_of, spell_ranks, split_at_boundary
+from reports.budget import Budget, Card, Share, budget_of, spell_ranks, split_at_boundary
 from reports.commands import DiffLine, command_diff, full_command
 from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
 from reports.numbers import Key, key_numbers
@@ -411,7 +411,12 @@ class ReportPage:
 
     @cached_property
     def cleared(self) -> list[dict[str, Any]]:
-        return [entry for entry in listed(self.launch, "cleared") if isinstance(entry, dict)]
+        found = [entry for entry in listed(self.launch, "cleared") if isinstance(entry, dict)]
+        asked = dig(self.launch, "kv_cache", "requests") or {}
+        if asked.get("state") == "cleared" and not any("max_running_requests" in str(e.get("claim")) for e in found):
+            claim = f"max_running_requests={asked.get('reported')} does not limit the KV cache."
+            found.append({"claim": claim, "because": str(asked.get("sentence") or ""), "lines": []})
+        return found
 
     @cached_property
     def passed(self) -> list[dict[str, Any]]:
@@ -711,16 +716,14 @@ def budget_rows(budget: Budget) -> list[Row]:
     def tokens(gib: float) -> float | None:
         return gib * 2**30 / per_token if per_token else None
 
-    def pool_rows(shares: tuple[Any, ...]) -> list[Row]:
+    def pool_rows(shares: tuple[Share, ...]) -> list[Row]:
         rows = []
         for share in shares:
-            percent = share.percent_of(card.opening)
-            rows.append(
-                Row("pool", share.name, share.pool, share.gib, percent, tokens(share.gib), share.basis, share.lines)
-            )
-            for part in share.parts:
-                of = part.gib / card.opening * 100 if card.opening else None
-                rows.append(Row("sub", part.name, share.pool, part.gib, of, tokens(part.gib), part.basis, part.lines))
+            for part in (share, *share.parts):
+                kind = "pool" if part is share else "sub"
+                percent = part.gib / card.opening * 100 if card.opening else None
+                known = (part.gib, percent, tokens(part.gib), part.basis, part.lines)
+                rows.append(Row(kind, part.name, share.pool, *known, words=part.what))
         return rows
 
     inside, outside = split_at_boundary(card)

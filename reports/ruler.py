@@ -123,7 +123,7 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
         ticks.append((at(value), f"{value:.2f}", place))
     wanted = wanted_free(launch)
     thin_words = f"less than {wanted} GiB free above {words.fraction(keeps)}" if keeps is not None and wanted else ""
-    lines = tuple(line_refs(redone.get("lines")))
+    lines = tuple(line_refs(redone.get("lines"))) or _reading_lines(launch, redone)
     return Ruler(
         zones=tuple(zones),
         ticks=tuple(ticks),
@@ -138,6 +138,24 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
         spoken=_spoken(observed, least, keeps, most, to, advised[1] if advised else None, wanted),
         lines=lines,
     )
+
+
+def _reading_lines(launch: Launch, redone: dict[str, Any]) -> tuple[LineRef, ...]:
+    """The lines of the two readings the budget starts from: before and after the weights."""
+    found = []
+    for name, moment in (("opening_gib", "weights_begin"), ("after_weights_gib", "weights_end")):
+        for rank in listed(launch, "ranks"):
+            lines = [
+                reading.get("line")
+                for reading in listed(rank, "readings")
+                if reading.get("moment") == moment
+                and reading.get("model") != "draft"
+                and reading.get("available_gib") == redone.get(name)
+            ]
+            if lines:
+                found += line_refs(lines[:1])
+                break
+    return tuple(found)
 
 
 def wanted_free(launch: Launch) -> str:

@@ -119,7 +119,7 @@ def steps_of(launch: Launch) -> list[Step]:
     steps = [Step("First reading", "free", 0.0, opening, total=True, lines=line_of(opening), basis="printed")]
     free = opening
     used: set[str] = set()
-    for entry in sorted(listed(rank, "entries"), key=_position):
+    for entry in _told(sorted(listed(rank, "entries"), key=_position)):
         gib = entry.get("gib")
         if not isinstance(gib, (int, float)) or abs(gib) < 0.005:
             continue
@@ -152,6 +152,17 @@ def steps_of(launch: Launch) -> list[Step]:
             )
         )
     return steps
+
+
+def _told(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries with what stays unexplained after each step gathered into one."""
+    known = [entry for entry in entries if entry.get("pool") != "unexplained"]
+    rest = [entry for entry in entries if entry.get("pool") == "unexplained"]
+    sizes = [entry["gib"] for entry in rest if isinstance(entry.get("gib"), (int, float))]
+    if not sizes:
+        return known
+    lines = [line for entry in rest for line in listed(entry, "lines")]
+    return [*known, {"pool": "unexplained", "model": "target", "gib": sum(sizes), "basis": "derived", "lines": lines}]
 
 
 def _position(entry: dict[str, Any]) -> tuple[int, int, int]:
