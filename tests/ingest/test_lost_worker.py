@@ -5,11 +5,13 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psycopg
 import pytest
 
 from tests.live import LiveStack
@@ -18,10 +20,14 @@ LOG = (Path(__file__).resolve().parent.parent / "corpus" / "kimi-k25-8gpu" / "lo
 BATCH = b"[2026-11-29 09:30:00 TP0] Decode batch. #running-req: 4, #token: 4096, token usage: 0.03, gen throughput\n"
 
 
-@pytest.fixture
-def impatient_stack(tmp_path: Path) -> Iterator[LiveStack]:
+@pytest.fixture(params=["embedded", "postgresql and redis"])
+def impatient_stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LiveStack]:
     """A site that takes an upload back from a silent worker after three seconds."""
-    stack = LiveStack.start(tmp_path / "data", KVDIAG_LEASE_S="3", KVDIAG_MIN_FREE_DISK_BYTES="1")
+    variables = {"KVDIAG_LEASE_S": "3", "KVDIAG_MIN_FREE_DISK_BYTES": "1"}
+    if request.param != "embedded":
+        variables["DATABASE_URL"] = request.getfixturevalue("postgres_url")
+        variables["REDIS_URL"] = request.getfixturevalue("redis_url")
+    stack = LiveStack.start(tmp_path / "data", **variables)
     yield stack.wait_until_ready()
     stack.stop()
 
@@ -51,6 +57,17 @@ def until(ask, within_s: float = 60.0):
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
     return answer
+
+
+@contextmanager
+def rows(stack: LiveStack) -> Iterator[Callable[[str], list[tuple]]]:
+    """Asks the site's database."""
+    if url := stack.variables.get("DATABASE_URL"):
+        connection = psycopg.connect(url)
+    else:
+        connection = sqlite3.connect(stack.data / "kvdiag.sqlite3")
+    with closing(connection):
+        yield lambda query: [tuple(row) for row in connection.execute(query).fetchall()]
 
 
 def get(url: str) -> tuple[int, dict]:
@@ -83,8 +100,8 @@ def test_a_worker_killed_in_the_middle_costs_an_attempt_and_no_report(impatient_
         return body if status == 200 else None
 
     assert until(document, within_s=90)["launches"][0]["kv_cache"]["tokens"] == 159_277
-    with sqlite3.connect(impatient_stack.data / "kvdiag.sqlite3") as database:
-        assert database.execute("SELECT state, attempt FROM ingest_upload").fetchall() == [("ready", 2)]
-        assert database.execute("SELECT count(*) FROM ingest_storedreport").fetchone() == (1,)
+    with rows(impatient_stack) as ask:
+        assert ask("SELECT state, attempt FROM ingest_upload") == [("ready", 2)]
+        assert ask("SELECT count(*) FROM ingest_storedreport") == [(1,)]
     kept = [path.name for path in (impatient_stack.data / "uploads" / made["id"]).iterdir()]
     assert kept == ["masked-2"]
