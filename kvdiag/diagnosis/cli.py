@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from kvdiag.diagnosis.report import Report
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
+_SENDING = {"push": "send logs to a kvdiag site", "watch": "show a launch's output and send it"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Exit status: 0 nothing worse than advice, 1 findings, 2 something cannot be read."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in _SENDING:
+        from kvdiag.diagnosis.push import main as send  # the network's modules would slow every other command
+
+        return send(given)
+    options = _parser().parse_args(given)
     try:
         return int(options.run(options))
     except BrokenPipeError:
@@ -65,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
 
     support = commands.add_parser("support", help="which releases' lines are read, from the declarations")
     support.set_defaults(run=_support)
+    for name, text in _SENDING.items():  # shown in --help; main() hands them on before this parser is asked
+        commands.add_parser(name, help=text)
     return parser
 
 
