@@ -120,8 +120,8 @@ def _stored_cell(sizing: Sizing, budget: Budget) -> float:
     way = budget.arithmetic
     assert way is not None
     if cell is not None and cell.stored is not None and inputs.pools.tokens:
-        if cell.basis == "geometry" and abs(cell.charged.value / cell.stored.value - 1) < 0.02:
-            return cell.charged.value
+        if cell.stored.low * 0.998 <= cell.charged.value <= cell.stored.high * 1.002:
+            return cell.charged.value  # what is stored is what is charged, within the printed digits
         return cell.stored.value
     if way.window is not None or cell is None:
         return way.bytes_per_reported_token
