@@ -1,5 +1,6 @@
 """The running site: its processes in the order they are needed, and the loop that watches them."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ class Site:
         self.host, self.port, self.data, self.address = host, port, data, address
         self.children: list[Child] = []
         self.asked_to_stop = Event()
+        self.socket: Path | None = None  # of the embedded broker
 
     def run(self) -> None:
         """Raises CannotStart, with nothing left running."""
@@ -78,7 +80,7 @@ class Site:
             say("no Valkey or Redis server found; tasks go through files in the data folder")
             return
         try:
-            socket = socket_path(self.data)
+            socket = self.socket = socket_path(self.data)
             socket.unlink(missing_ok=True)
         except OSError as problem:
             raise CannotStart(f"The broker's socket cannot be made: {problem}.") from None
@@ -192,5 +194,9 @@ class Site:
             child.ask_to_stop()
         for child in (*others, *(child for child in self.children if child.name == "broker")):
             child.stop()
+        if self.socket is not None:
+            self.socket.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.socket.parent.rmdir()
         if self.asked_to_stop.is_set():
             say("stopped")
