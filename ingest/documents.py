@@ -10,6 +10,7 @@ from ingest import rate
 from ingest.arrival import folder_of
 from ingest.models import State, Upload
 from ingest.refusals import Refused
+from ingest.retention import log_was_viewed
 from ingest.sender import address_hash
 from ingest.views import upload_of
 from kvdiag.diagnosis.masked_copy import log_range
@@ -78,6 +79,7 @@ def lines_answer(request: HttpRequest, upload: Upload) -> HttpResponse:
     path = folder_of(upload.public_id) / described["path"] if described.get("path") else None
     if path is None or not path.is_file():
         return refusal(Refused(410, "log_gone", "The log of this report is not kept; its figures are."))
+    log_was_viewed(upload)
     last = min(last, first + MAX_LINES - 1)
     lines = log_range(path, first, last) if last >= first else []
     return JsonResponse(

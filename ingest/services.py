@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import shutil
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from ingest.isolation import End, run_isolated
 from ingest.lease import Turn, claim, give_back
 from ingest.models import Phase, State, Upload
 from ingest.queue import enqueue_on_commit
+from ingest.retention import DAY, log_days, report_days
 from ingest.sender import Sender
 from ingest.signals import upload_deleted
 from teams.tokens import LINK_BYTES, hash_secret, new_secret
@@ -119,11 +119,8 @@ def complete_upload(upload: Upload, sizes: list[int], sha256: str) -> bool:
 
 
 def _row(sender: Sender, options: Options, token: str) -> Upload:
-    limits = settings.KVDIAG_LIMITS
     now = timezone.now()
-    days = limits.keep_anonymous_days if sender.user is None else limits.keep_member_facts_days
-    days = min(days, options.keep_days or days)
-    log_days = min(days, limits.keep_anonymous_days if sender.user is None else limits.keep_member_log_days)
+    days = min(report_days(sender.user, sender.team), options.keep_days or 10_000)
     return Upload(
         name=options.name[:200],
         uploader=sender.user,
@@ -132,8 +129,8 @@ def _row(sender: Sender, options: Options, token: str) -> Upload:
         tags=[tag[:60] for tag in options.tags[:20]],
         keep_log=options.keep_log,
         masked=options.hidden,
-        expires_at=now + timedelta(days=days),
-        log_until=now + timedelta(days=log_days),
+        expires_at=now + days * DAY,
+        log_until=now + min(days, log_days(sender.user, sender.team)) * DAY,
         owner_hash=sender.owner_hash if sender.user is None else "",
         delete_token_hash=hash_secret(token),
         address_hash=sender.address_hash,

@@ -18,8 +18,10 @@ from ingest.models import State, Upload
 from ingest.progress import ahead_words, progress_of
 from ingest.refusals import Refused, in_mib
 from ingest.resumable import PART_BYTES
+from ingest.retention import log_days, report_days
 from ingest.sender import browser_hash, give_browser_secret, may_manage, sender_of
 from teams import access
+from teams.current import home_of
 
 LONG_LOG = 4 << 20  # bytes as sent, from which on the page has a place for what is known before the end
 
@@ -66,6 +68,7 @@ def upload_page(request: HttpRequest, problem: Refused | None = None) -> HttpRes
     """Drop, choose or paste a log. Shows the limits before anything is sent."""
     limits = settings.KVDIAG_LIMITS
     is_member = access.is_person(request.user)
+    home = home_of(request.user) if is_member else None
     text = ""
     if problem is not None and request.method == "POST":
         text = getattr(request, "_post", {}).get("text", "")
@@ -78,8 +81,8 @@ def upload_page(request: HttpRequest, problem: Refused | None = None) -> HttpRes
         "max_files": limits.max_archive_members,
         "unpacked": in_mib(limits.max_unpacked_bytes),
         "max_lines": limits.max_lines,
-        "log_days": limits.keep_member_log_days if is_member else limits.keep_anonymous_days,
-        "report_days": limits.keep_member_facts_days if is_member else limits.keep_anonymous_days,
+        "log_days": log_days(request.user if is_member else None, home),
+        "report_days": report_days(request.user if is_member else None, home),
         "samples": samples.available(),
         "teams": [team for team in access.teams_of(request.user) if access.may(request.user, "upload", team)]
         if is_member
