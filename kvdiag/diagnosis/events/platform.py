@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from kvdiag.diagnosis.events.pattern import NUMBER, Event, read_from
+from kvdiag.diagnosis.lines import LogLine
 
 
 @read_from(
@@ -148,3 +151,12 @@ class MemorySaver(Event):
     free: int | None
     margin: int | None = None
     result: int | None = None
+
+
+_TRAINERS = re.compile(r"\((Megatron\w*|FSDP\w*|\w*Train\w*Actor|ActorModel\w*|\w*Trainer\w*) pid=")
+
+
+def trainer_of(line: LogLine) -> str | None:
+    """The trainer's process that printed a line, by the name its launcher puts before it; None for any other."""
+    found = _TRAINERS.search(line.shown[:200])
+    return found[1] if found else None

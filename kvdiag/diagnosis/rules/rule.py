@@ -9,14 +9,16 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Model, Moment, Reading
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import Outcome
-from kvdiag.diagnosis.units import GIB, Bytes, to_gib
+from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Thresholds
+from kvdiag.diagnosis.units import Bytes, to_gib
 
 if TYPE_CHECKING:
     from kvdiag.diagnosis.ledger.sizing import Sizing
@@ -91,7 +93,11 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One cause, with all its ranks. `stake` orders findings of one severity: GiB per GPU at stake."""
+    """One cause, with all its ranks.
+
+    stake    orders findings of one severity: GiB per GPU at stake
+    part_of  the id of the cause, where this is only its symptom or its consequence
+    """
 
     summary: str
     evidence: tuple[Evidence, ...]
@@ -102,6 +108,7 @@ class Finding:
     why: str = ""
     formula: str = ""
     stake: float = 0.0
+    part_of: str = ""
     rule: str = ""
 
 
@@ -115,7 +122,9 @@ class Case:
         outcome: Outcome,
         sizing: Sizing | None = None,
         earlier: Sequence[Case] = (),
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
     ) -> None:
+        self.thresholds = thresholds
         self.launch = launch
         self.ledgers = tuple(ledgers)
         self.outcome = outcome
@@ -172,30 +181,71 @@ class Case:
         done = [x for x in self.ledgers if x.closing is not None]
         return min(done, key=lambda x: x.closing.available if x.closing else 0, default=None)
 
-    @property
+    @cached_property
     def free_at_end(self) -> Reading | None:
         """Free memory at the end: available_gpu_mem, else the last reading after the last capture, of the lowest rank.
 
-        None while the start has not come past its pools.
+        None while the start has not come that far: after its pools alone only where the server got ready without one.
         """
-        if self.lowest is None or self.lowest.closing is None:
-            return None
-        late = (Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN, Moment.CUDA_GRAPH_END, Moment.READY)
-        return self.lowest.closing if self.lowest.closing.moment in late else None
+        late = {Moment.CUDA_GRAPH_END, Moment.READY}
+        if self.is_ready:
+            late |= {Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN}
+        ends = [x.closing for x in self.ledgers if x.closing is not None and x.closing.moment in late]
+        return min(ends, key=lambda x: x.available, default=None)
+
+    @cached_property
+    def opening_size(self) -> Bytes | None:
+        """Free memory before loading on the rank that has least; where only the end of the load is printed, with what
+        the load took."""
+        if self.opening is not None:
+            return self.opening.available
+        sums = [
+            Bytes(loaded.available + loaded.used)
+            for loaded in self.launch.each(WeightsLoaded)
+            if loaded.available is not None and loaded.used is not None and loaded.used > 0
+        ]
+        return min(sums, default=None)
 
     @cached_property
     def card(self) -> Bytes | None:
         """The card's size: the capacity that the log prints, else the free memory before loading."""
         known = [x.capacity for x in self.ledgers if x.capacity is not None]
         known += [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
-        if known:
-            return min(known)
-        return None if self.opening is None else self.opening.available
+        return min(known) if known else self.opening_size
+
+    @cached_property
+    def card_at_least(self) -> Bytes | None:
+        """A lower bound of the card's size where the log tells neither: pools and readings that were there at once."""
+        if self.card is not None:
+            return self.card
+        sums: list[int] = []
+        for ledger in self.ledgers:
+            after = ledger.reading(Moment.POOL_END)
+            sums += [r.available for r in ledger.readings]
+            if after is not None and ledger.kv_size is not None:
+                sums.append(after.available + ledger.kv_size)
+            if ledger.closing is not None and ledger.kv_size is not None:
+                sums.append(ledger.closing.available + ledger.kv_size)
+        return Bytes(max(sums)) if sums else None
 
     @property
     def wanted_free(self) -> Bytes | None:
-        """Free memory wanted at the end: 5 GiB on cards of 60 GiB and more, in proportion below, never under 1.5."""
-        return None if self.card is None else wanted_free(self.card)
+        """Free memory wanted at the end; None where the card's size is not known."""
+        return None if self.card is None else self.wanted_on(self.card)
+
+    @property
+    def wanted_range(self) -> tuple[Bytes, Bytes]:
+        """The least and the most that may be wanted, given what the log tells of the card."""
+        if self.card is not None:
+            return self.wanted_on(self.card), self.wanted_on(self.card)
+        least = self.card_at_least
+        return self.wanted_on(least or Bytes(0)), self.thresholds.free_wanted
+
+    def wanted_on(self, card: Bytes) -> Bytes:
+        """Free memory wanted on a card of this size."""
+        limits = self.thresholds
+        share = min(1.0, card / limits.free_wanted_card)
+        return Bytes(max(limits.free_wanted_least, round(limits.free_wanted * share)))
 
     @property
     def is_ready(self) -> bool:
@@ -206,11 +256,6 @@ class Case:
     def fraction(self) -> float | None:
         """mem_fraction_static in force."""
         return self.launch.number_of("mem_fraction_static")
-
-
-def wanted_free(card: Bytes) -> Bytes:
-    """See Case.wanted_free."""
-    return Bytes(max(round(1.5 * GIB), min(5 * GIB, round(5 * GIB * card / (60 * GIB)))))
 
 
 Check = Callable[[Case], Iterator[Finding]]
@@ -270,7 +315,9 @@ def _sections(doc: str) -> tuple[str, dict[str, str]]:
     return title.strip().rstrip("."), {key: text.strip() for key, text in sections.items()}
 
 
-def cite(*sources: Event | Reading | Entry | None, figure: str = "", value: Any = None) -> tuple[Evidence, ...]:
+def cite(
+    *sources: Event | Reading | Entry | LogLine | None, figure: str = "", value: Any = None
+) -> tuple[Evidence, ...]:
     """The lines of events, readings and entries as evidence; absent ones are left out."""
     found: list[Evidence] = []
     for source in sources:
@@ -283,6 +330,8 @@ def cite(*sources: Event | Reading | Entry | None, figure: str = "", value: Any 
                 )
             case Event():
                 found.append(Evidence(source.line, figure, value))
+            case LogLine():
+                found.append(Evidence(source, figure, value))
     return tuple(found)
 
 

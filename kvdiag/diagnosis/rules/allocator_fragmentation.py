@@ -1,0 +1,43 @@
+"""The allocator holds enough memory unused, but not in one piece.
+
+What it sees
+    Reserved-but-unallocated memory that covers the request.
+Why it matters
+    The request failed although the process held enough: the pieces are too small.
+What to do
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Only then: the hint is printed in every message.
+Sources
+    PyTorch, "CUDA semantics: memory management".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    oom = judgements.fragmented(case)
+    if oom is None or oom.reserved_unallocated is None or oom.tried is None:
+        return
+    yield Finding(
+        summary=f"{format_gib(oom.reserved_unallocated)} lay reserved but unused when {format_gib(oom.tried)} were asked for",
+        why="The allocator held enough, but not in one piece.",
+        formula="reserved but unallocated ≥ asked for",
+        ranks=(oom.rank,),
+        evidence=cite(oom, figure="reserved_unallocated_gib", value=to_gib(oom.reserved_unallocated, 4)),
+        remedies=(
+            Remedy(
+                "PYTORCH_CUDA_ALLOC_CONF",
+                Direction.SET,
+                to="expandable_segments:True",
+                cost="It costs a little speed, and does not go together with every memory saver.",
+            ),
+        ),
+        confidence=Confidence.LIKELY,
+        stake=to_gib(oom.tried) or 0.0,
+    )

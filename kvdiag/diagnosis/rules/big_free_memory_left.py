@@ -1,0 +1,48 @@
+"""Memory is left idle after the start, beyond what activations need.
+
+What it sees
+    More than 2.4 times the wanted free memory at the end: over 12 GiB on cards of 60 GiB and more, in proportion
+    below.
+Why it matters
+    It is a symptom. A cap, a low rank, a fault in sizing or a low fraction keeps the pool smaller than the cards allow.
+What to do
+    Look at the cause that is named with it. Idle memory is also the slack for prefill: leave what is wanted.
+Sources
+    SGLang, model_runner.py: profile_max_num_token().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules._pricing import cell, raise_by_room, remedies
+from kvdiag.diagnosis.rules.judgements import (
+    cause_of_room,
+    fraction_limits_pool,
+    has_room,
+    is_short,
+    may_raise_fraction,
+)
+from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
+
+
+@rule(severity=Severity.ADVICE)
+def check(case: Case) -> Iterator[Finding]:
+    free = case.free_at_end
+    if free is None or not has_room(case):
+        return
+    cause = cause_of_room(case) or ("mem-fraction-too-low" if fraction_limits_pool(case) else "")
+    spare = free.available - case.wanted_range[1]
+    size = cell(case)
+    worth = f", room for about {format_tokens(round(spare * size.share / size.target))} more KV tokens" if size else ""
+    yield Finding(
+        summary=f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}",
+        why="What is wanted stays as slack for prefill, graphs and the allocator." if not cause else "",
+        formula="free at the end − wanted",
+        evidence=cite(free, case.opening),
+        remedies=remedies(raise_by_room(case)) if not cause and may_raise_fraction(case) else (),
+        severity=Severity.INFO if cause else Severity.WARNING if is_short(case) else Severity.ADVICE,
+        part_of=cause,
+        stake=to_gib(spare) or 0.0,
+    )

@@ -1,0 +1,39 @@
+"""Capture failed for another reason than memory; SGLang's hints list memory flags all the same.
+
+What it sees
+    "Capture cuda graph failed:" followed by an assertion or another error with no word of an overflow, and 1 GiB or
+    more free at that moment, or no figure that says otherwise.
+Why it matters
+    The printed "Possible solutions" (a smaller --mem-fraction-static, a smaller --cuda-graph-max-bs, graphs off) do
+    not touch the cause.
+What to do
+    Read the first line of the cause.
+Sources
+    SGLang, cuda_graph_runner.py: the hints are printed for every exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules.judgements import capture_errors, free_at
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    failed = capture_errors(case)
+    if not failed:
+        return
+    free = free_at(case, failed[0].line)
+    left = "" if free is None else f" with {format_gib(free)} free"
+    reason = (failed[0].reason or "").strip()[:160]
+    yield Finding(
+        summary=f"Graph capture failed{left}, and not for want of memory: {reason}",
+        why="SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs, --disable-cuda-graph) for every"
+        " exception; here they do not touch the cause.",
+        ranks=tuple(dict.fromkeys(e.rank for e in failed)),
+        evidence=cite(*failed[:2], figure="available_gib", value=to_gib(free, 4)),
+        confidence=Confidence.LIKELY if free is None else Confidence.CERTAIN,
+    )

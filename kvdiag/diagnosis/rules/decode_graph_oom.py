@@ -1,0 +1,51 @@
+"""The device overflows while decode graphs are captured.
+
+What it sees
+    An overflow between the start of a decode capture and its end.
+Why it matters
+    The server does not start. Graphs take memory outside the static budget, and the pool left too little for them.
+What to do
+    Lower the fraction, or capture smaller batches. The opposite advice, to raise the fraction, is for a refusal before
+    the pool.
+Sources
+    SGLang, cuda_graph_runner.py: capture().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    found = judgements.capture_overflow(case)
+    if found is None or found.prefill or judgements.site(case, found.sign) == "dispatch_buffer":
+        return
+    if judgements.is_draft_start(case, found.sign) and judgements.stage(case, found.sign) != "cuda_graph":
+        return
+    tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None)
+    left = found.free if free is None else free
+    need = Bytes(max(0, tried - (left or 0))) if tried is not None else judgements.missing(case, left)
+    asked = "" if tried is None else f": {format_gib(tried)} were asked for"
+    beside = "" if left is None else f" with {format_gib(left)} free"
+    yield Finding(
+        summary=f"The device overflows while decode graphs are captured{asked}{beside}",
+        why="Graphs lie outside the static budget: what the pool leaves must hold them.",
+        ranks=judgements.ranks_of(judgements.overflows(case)[:64]) or (found.sign.rank,),
+        evidence=cite(found.bar, found.sign, case.after_pool, figure="tried_gib", value=to_gib(tried, 4)),
+        remedies=remedies(
+            lower_fraction(case, need),
+            knob(
+                case,
+                judgements.decode_graph_flag(case),
+                Direction.LOWER,
+                cost="It costs speed for batches above the largest captured size.",
+            ),
+        ),
+        stake=to_gib(need) or 0.0,
+    )

@@ -1,0 +1,38 @@
+"""/dev/shm is full.
+
+What it sees
+    An error while a shared memory segment is created in /dev/shm, or a bus error of a data loader.
+Why it matters
+    Communicators and loaders share data there. Containers get 64 MiB unless told otherwise.
+What to do
+    --shm-size, --ipc=host, or a memory volume for the pod. It is not a kernel's shared memory, and no GPU is short.
+Sources
+    NCCL, "Troubleshooting: shared memory"; container runtimes' documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.platform import SharedMemoryFull
+from kvdiag.diagnosis.rules.judgements import ranks_of
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
+
+
+@rule(severity=Severity.CRITICAL, needs=(SharedMemoryFull,))
+def check(case: Case) -> Iterator[Finding]:
+    found = case.launch.each(SharedMemoryFull)
+    if not found:
+        return
+    yield Finding(
+        summary="/dev/shm is full: a shared memory segment could not be created",
+        why="It is the container's shared memory, not the GPU's and not a kernel's.",
+        ranks=ranks_of(found[:64]),
+        evidence=cite(*found[:2], figure="size", value=found[0].size),
+        remedies=(
+            Remedy("--shm-size", Direction.RAISE, to="32g", cost="It costs host memory, as far as it is used."),
+            Remedy(
+                "--ipc", Direction.SET, to="host", cost="It costs the container's isolation from the host's segments."
+            ),
+        ),
+    )

@@ -1,0 +1,47 @@
+"""An 8-bit KV cache holds more tokens in the same memory.
+
+What it sees
+    The KV cache's data type and its bytes a token.
+Why it matters
+    Plain heads double their tokens; latent and index parts gain less. Without calibrated scales accuracy can drop.
+What to do
+    Where tokens are short and the attention backend takes it, --kv-cache-dtype fp8_e4m3; compare answers first.
+Sources
+    SGLang, model_runner.py: cell sizes; its documentation on quantised KV cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.kv_pool import KVCacheDtype, KVPoolAllocated
+from kvdiag.diagnosis.rules._pricing import ACCURACY, cell, eight_bit_kv
+from kvdiag.diagnosis.rules.judgements import fullest, is_eight_bit, is_short, kv_dtype
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+
+
+@rule(severity=Severity.INFO, needs=(KVPoolAllocated,))
+def check(case: Case) -> Iterator[Finding]:
+    size, pool = cell(case), case.launch.first(KVPoolAllocated)
+    if size is None or pool is None:
+        return
+    dtype = kv_dtype(case)
+    each = f"{round(size.target):,} bytes a token"
+    if is_eight_bit(case):
+        yield Finding(
+            summary=f"The KV cache is stored as {dtype}, {each}; {ACCURACY}",
+            evidence=cite(case.launch.first(KVCacheDtype), pool, figure="bytes_per_token", value=round(size.target)),
+        )
+        return
+    batch = fullest(case)
+    full = batch is not None and (batch.usage or 0) >= case.thresholds.usage_high
+    if not is_short(case) and not full:
+        return
+    yield Finding(
+        summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now)",
+        why="Plain heads double; latent and index parts gain less.",
+        evidence=cite(pool, figure="bytes_per_token", value=round(size.target)),
+        remedies=(eight_bit_kv(case),),
+        severity=Severity.ADVICE,
+        confidence=Confidence.LIKELY,
+    )

@@ -1,0 +1,45 @@
+"""The full-attention pool is at its end.
+
+What it sees
+    A batch line with a token usage of 1.00.
+Why it matters
+    No token is left: running requests wait, or are pushed back and computed again.
+What to do
+    Fewer running requests, more tokens, or a host tier.
+Sources
+    SGLang, scheduler_metrics_mixin.py: the batch lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules._pricing import knob, remedies
+from kvdiag.diagnosis.rules.judgements import flag_is_given, fullest
+from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, rule
+
+
+@rule(severity=Severity.WARNING)
+def check(case: Case) -> Iterator[Finding]:
+    batch = fullest(case)
+    if batch is None or batch.usage is None or batch.usage < case.thresholds.usage_full:
+        return
+    running = case.launch.series.peak_running
+    fewer = None if running is None or running < 2 else str(max(1, running - 1))
+    yield Finding(
+        summary=f"The KV pool is full (usage {batch.usage:.2f})"
+        + (f" at {batch.running} running requests" if batch.running else ""),
+        why="The GPU has not overflowed: the pool's tokens are all in use.",
+        evidence=(Evidence(batch.line, "token usage", batch.usage),),
+        remedies=remedies(
+            knob(case, "--max-running-requests", Direction.LOWER, to=fewer, cost="It costs concurrency: others wait."),
+            None
+            if flag_is_given(case, "enable_hierarchical_cache")
+            else knob(
+                case,
+                "--enable-hierarchical-cache",
+                Direction.SET,
+                cost="It costs host memory; it keeps evicted prefixes, and does not raise the number that runs at once.",
+            ),
+        ),
+    )

@@ -1,0 +1,48 @@
+"""Loading buffers were alive while the budget was measured.
+
+What it sees
+    Far more free memory after the pool than the reserve, with no cap and no low rank; or a pool of a few thousand
+    tokens beside tens of GiB free.
+Why it matters
+    The budget was measured with memory in use that was given back a moment later. The pool stays tiny, and requests
+    are refused as too long although the context is not the limit.
+What to do
+    Use a release that collects before it measures (0.5.19 and later). --max-total-tokens cannot help: it only lowers
+    the count. A higher fraction covers the fault and overflows once it is fixed.
+Sources
+    SGLang, pull request 36583: collect before measuring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules.judgements import excess_after_pool, loader_memory_held, reserve
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
+
+
+@rule(severity=Severity.WARNING, releases="..0.5.17")
+def check(case: Case) -> Iterator[Finding]:
+    if not loader_memory_held(case):
+        return
+    excess, kept, free = excess_after_pool(case), reserve(case), case.free_at_end
+    idle = excess if excess is not None else free.available if free is not None else None
+    tokens = "" if case.tokens is None else f"The pool holds {format_tokens(case.tokens)} tokens, yet "
+    beyond = "" if kept is None else f" beyond the reserve of {format_gib(kept)}"
+    yield Finding(
+        summary=f"{tokens}{format_gib(idle or 0)} stay free{beyond}: loading buffers were counted as in use",
+        why="The budget was measured before the loader's buffers were released; the fraction and the context are innocent.",
+        formula="free after the pool − opening × (1 − mem_fraction_static)",
+        evidence=cite(case.after_pool, case.opening, case.limits, free, figure="kv_tokens", value=case.tokens),
+        remedies=(
+            Remedy(
+                "upgrade",
+                Direction.SET,
+                to="0.5.19 or later",
+                cost="It costs an upgrade; the pool then takes what the fraction allows.",
+            ),
+        ),
+        confidence=Confidence.LIKELY,
+        stake=to_gib(idle) or 0.0,
+    )

@@ -1,0 +1,69 @@
+"""State slots take a large share of the budget that few requests need.
+
+What it sees
+    A state cache nearly as large as the KV cache, and far more slots than the wanted requests times slots a request.
+Why it matters
+    By default the states get ratio / (1 + ratio) of the budget, 47 % at 0.9, whatever the concurrency.
+What to do
+    Lower --mamba-full-memory-ratio, or set --max-mamba-cache-size to wanted requests × slots a request. Deep reuse of
+    prefixes needs slots too: do not cut to the bare minimum blindly.
+Sources
+    SGLang, model_runner.py and pool configurators of hybrid linear attention (0.5.3 and later).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.kv_pool import MambaPool
+from kvdiag.diagnosis.rules._pricing import cell, knob, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+SLOTS_PER_REQUEST = 5  # the most a release reserves for one request
+
+
+@rule(severity=Severity.ADVICE, needs=(MambaPool,), releases="0.5.3..")
+def check(case: Case) -> Iterator[Finding]:
+    pool = case.launch.first(MambaPool)
+    ledger = next((x for x in case.ledgers if x.mamba_size and x.kv_size), None)
+    wanted = case.launch.number_of("max_running_requests")
+    if (
+        pool is None
+        or ledger is None
+        or not ledger.mamba_size
+        or not ledger.kv_size
+        or not ledger.mamba_slots
+        or not wanted
+    ):
+        return
+    needed = int(wanted) * SLOTS_PER_REQUEST
+    if ledger.mamba_size < case.thresholds.state_share * ledger.kv_size or ledger.mamba_slots < 2 * needed:
+        return
+    freed = round(ledger.mamba_size * (1 - needed / ledger.mamba_slots))
+    size, tokens = cell(case), case.tokens
+    effect = (
+        {} if size is None or tokens is None else {"kv_tokens": Effect(tokens, round(tokens + freed / size.target))}
+    )
+    cost = "It costs state slots: fewer prefixes can be taken up again."
+    yield Finding(
+        summary=f"State slots take {format_gib(ledger.mamba_size)} beside {format_gib(ledger.kv_size)} of KV cache:"
+        f" {ledger.mamba_slots} slots, where {wanted:g} requests need about {needed}",
+        formula="wanted requests × slots a request",
+        evidence=cite(pool, figure="mamba_slots", value=ledger.mamba_slots),
+        remedies=remedies(
+            Remedy(
+                "--max-mamba-cache-size",
+                Direction.SET,
+                before=str(ledger.mamba_slots),
+                to=str(needed),
+                effect=effect,
+                cost=cost,
+            ),
+            None
+            if case.launch.number_of("max_mamba_cache_size")
+            else knob(case, "--mamba-full-memory-ratio", Direction.LOWER, cost=cost),
+        ),
+        confidence=Confidence.LIKELY,
+        stake=to_gib(freed) or 0.0,
+    )

@@ -1,0 +1,92 @@
+"""Running requests are limited by state slots, not by tokens.
+
+What it sees
+    SGLang says that max_running_requests is capped by the state cache, or the limit is exactly slots // slots a
+    request (3 to 5).
+Why it matters
+    Requests queue while the KV pool has room. Raising --max-running-requests alone does nothing.
+What to do
+    Raise --max-mamba-cache-size (which costs tokens), or store the states in a smaller data type.
+Sources
+    SGLang, model_runner.py: the request limit of hybrid models; printed since 0.5.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.kv_pool import MambaPool, RequestsCapped
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.events.requests import RunningLimit
+from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+
+
+def slots_of(case: Case) -> int | None:
+    """State slots: as the pool's line has them, else as the command pins them."""
+    pool = next((x.mamba_slots for x in case.ledgers if x.mamba_slots), None)
+    pinned = case.launch.number_of("max_mamba_cache_size")
+    return pool or (int(pinned) if pinned else None)
+
+
+@rule(severity=Severity.ADVICE, needs=(), releases="0.5.2..")
+def check(case: Case) -> Iterator[Finding]:
+    said = [
+        e for e in case.launch.each(RequestsCapped) if e.slots or "mamba" in (e.by or "") or "auxiliary" in (e.by or "")
+    ]
+    reduced = [e for e in case.launch.each(RequestsCapped) if e.granted is not None]
+    slots = slots_of(case)
+    limit, source = _limit(case)
+    dp = int(case.launch.number_of("dp_size") or 1)
+    asked = case.launch.number_of("max_running_requests")
+    each: int | None = None
+    if slots and limit:
+        each = next((k for k in (3, 4, 5) if slots // k == limit), None)
+    if said or (reduced and case.launch.has(MambaPool)):
+        line: Event = (said or reduced)[0]
+        limit = getattr(line, "granted", None) or limit
+        slots = getattr(line, "slots", None) or slots
+        each = getattr(line, "slots_per_request", None) or each
+    elif each is not None and source is not None and not (asked and asked / dp <= (limit or 0)):
+        line = source
+    else:
+        return
+    wanted = asked if asked and limit and asked > limit else None
+    to = None if not each or not (wanted or limit) else str(int(each * (wanted or 2 * (limit or 1))))
+    per = f" at {each} a request" if each else ""
+    queued = (case.launch.series.peak_queue or 0) > 0
+    yield Finding(
+        summary=f"{slots or 'The'} state slots{per} let {limit or 'few'} requests run at once; tokens are not the limit",
+        why="--max-running-requests has no effect above slots // slots a request, and the fraction is not the lever.",
+        formula="slots // slots a request",
+        evidence=cite(line, case.launch.first(MambaPool), figure="max_running_requests", value=limit),
+        remedies=(
+            knob(
+                case,
+                "--max-mamba-cache-size",
+                Direction.RAISE,
+                to=to,
+                cost="It costs KV tokens: states and tokens share one budget.",
+            ),
+            knob(case, "--mamba-ssm-dtype", Direction.SET, to="bfloat16", cost="It costs precision of the states."),
+        ),
+        severity=Severity.WARNING
+        if queued and wanted
+        else Severity.ADVICE
+        if wanted or queued or said
+        else Severity.INFO,
+        confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
+    )
+
+
+def _limit(case: Case) -> tuple[int | None, Event | None]:
+    """max_running_requests in force and the line that says so."""
+    if case.limits is not None and case.limits.max_running_requests:
+        return case.limits.max_running_requests, case.limits
+    for kind in (ServerLimits, RunningLimit):
+        for event in case.launch.each(kind):
+            value = getattr(event, "limit", None) or getattr(event, "max_running_requests", None)
+            if value:
+                return value, event
+    return None, None

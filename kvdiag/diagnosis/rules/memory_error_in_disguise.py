@@ -1,0 +1,55 @@
+"""A library reports a shortage of memory in other words.
+
+What it sees
+    "invalid argument", or a library's status such as CUBLAS_STATUS_ALLOC_FAILED, with less than 1 GiB free at that
+    moment.
+Why it matters
+    It reads like a fault of the program. With so little free it is a shortage.
+What to do
+    Check free memory first: lower the fraction, or make the capture smaller.
+Sources
+    CUDA libraries: a workspace that cannot be allocated is reported by a status of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.failure import CaptureFailed
+from kvdiag.diagnosis.events.libraries import DisguisedError
+from kvdiag.diagnosis.outcome import Stage
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    if judgements.memory_ran_out(case) is not None:
+        return
+    said = [*case.launch.each(DisguisedError)]
+    said_in_capture = [e for e in case.launch.each(CaptureFailed) if judgements.is_invalid_argument(e.reason)]
+    for sign in [*said, *said_in_capture][:1]:
+        free = judgements.free_at(case, sign.line)
+        if free is None or free >= case.thresholds.memory_is_short:
+            return
+        capture = bool(said_in_capture) or judgements.stage(case, sign) is Stage.CUDA_GRAPH
+        yield Finding(
+            summary=f"A library fails with {format_gib(free)} free: its words stand for a shortage of memory",
+            why="Below 1 GiB a workspace cannot be allocated, and the library reports that by a status of its own.",
+            ranks=(sign.rank,),
+            evidence=cite(sign, figure="available_gib", value=to_gib(free, 4)),
+            remedies=remedies(
+                lower_fraction(case, judgements.missing(case, free)),
+                knob(
+                    case,
+                    judgements.decode_graph_flag(case),
+                    Direction.LOWER,
+                    cost="It costs speed for batches above the largest captured size.",
+                )
+                if capture
+                else None,
+            ),
+            confidence=Confidence.LIKELY,
+        )

@@ -1,0 +1,52 @@
+"""The budget for tokens came out below zero.
+
+What it sees
+    SGLang says that --max-total-tokens is larger than a profiled value that is negative, or prints a negative number
+    of tokens.
+Why it matters
+    After weights and reserve less than nothing is left. The cap named in that line is not the cause.
+What to do
+    Treat it as weights that exceed the static budget: find out why they are large, or raise --mem-fraction-static.
+Sources
+    SGLang, model_runner.py: profile_max_num_token(), init_memory_pool().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLarge
+from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.rules._pricing import ceil_fraction, knob, raise_fraction, remedies
+from kvdiag.diagnosis.rules.judgements import memory_ran_out, minimum_fraction, ranks_in_tensor_group, ranks_of
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    lines = [e for e in case.launch.each(MaxTotalTokensTooLarge) if e.profiled is not None and e.profiled < 0]
+    pools = [e for e in case.launch.each(KVPoolAllocated, ServerLimits) if e.tokens is not None and e.tokens < 0]
+    if not lines and not pools:
+        return
+    profiled = lines[0].profiled if lines else pools[0].tokens
+    minimum = minimum_fraction(case)
+    yield Finding(
+        summary=f"The token budget is negative ({profiled:,}): weights and reserve together are larger than the memory",
+        why="The line names --max-total-tokens, which is not the cause: the profiled value itself is below zero.",
+        formula="after_weights − opening × (1 − mem_fraction_static)",
+        ranks=ranks_of([*lines, *pools]),
+        evidence=cite(*lines[:2], *pools[:2], figure="kv_tokens", value=profiled)
+        + cite(case.opening, case.after_weights),
+        remedies=remedies(
+            None
+            if memory_ran_out(case) is not None
+            else raise_fraction(case, None if minimum is None or minimum >= 1 else ceil_fraction(minimum + 0.002)),
+            knob(
+                case,
+                "--tp-size",
+                Direction.RAISE,
+                to=str(2 * ranks_in_tensor_group(case)),
+                cost="It costs as many more GPUs, each with a smaller share of the weights.",
+            ),
+        ),
+    )

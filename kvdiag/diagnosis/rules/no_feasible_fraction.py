@@ -1,0 +1,53 @@
+"""No value of the fraction works: a little lower there is no pool, a little higher something overflows.
+
+What it sees
+    Two starts of the upload, a few hundredths of --mem-fraction-static apart: one refused for want of a pool, the
+    other ended by an overflow.
+Why it matters
+    The window between the two is empty. Advice in one direction leads straight into the other error.
+What to do
+    Make something smaller: smaller graphs, no draft model, a smaller weight format, or more GPUs.
+Sources
+    SGLang, model_runner.py: init_memory_pool(); its documentation on out-of-memory errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import knob, remedies
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    pair = judgements.no_feasible_fraction(case)
+    if pair is None:
+        return
+    refused, overflowed = pair
+    low, high = judgements.stated_fraction(refused), judgements.stated_fraction(overflowed)
+    yield Finding(
+        summary=f"No fraction fits: {low:g} leaves no KV pool, {high:g} overflows",
+        why="Between the two refusals nothing is left to choose: something else has to become smaller.",
+        evidence=cite(*judgements.refusals(refused)[:1], judgements.memory_ran_out(overflowed)),
+        remedies=remedies(
+            knob(
+                case,
+                judgements.decode_graph_flag(case),
+                Direction.LOWER,
+                cost="It costs speed for batches above the largest captured size.",
+            ),
+            knob(case, "--speculative-algorithm", Direction.REMOVE, cost="It costs the speed that the draft brings.")
+            if judgements.has_draft(case)
+            else None,
+            knob(
+                case,
+                "--tp-size",
+                Direction.RAISE,
+                to=str(2 * judgements.ranks_in_tensor_group(case)),
+                cost="It costs as many more GPUs, each with a smaller share of the weights.",
+            ),
+            knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
+        ),
+    )

@@ -1,0 +1,37 @@
+"""The crash has another cause than memory.
+
+What it sees
+    An error that ended the start or the server, with enough free memory at that moment and no word of an overflow.
+Why it matters
+    Turning memory flags would cost capacity and change nothing.
+What to do
+    Read the error itself. Memory is fine.
+Sources
+    The error's own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules.judgements import free_at, other_cause
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.WARNING)
+def check(case: Case) -> Iterator[Finding]:
+    sign = other_cause(case)
+    if sign is None:
+        return
+    free = free_at(case, sign.line)
+    left = "" if free is None else f" with {format_gib(free)} free"
+    message = case.outcome.failure.message if case.outcome.failure is not None else ""
+    told = f": {message[:160]}" if message and "Traceback" not in message and "hit an exception" not in message else ""
+    yield Finding(
+        summary=f"It ended{left}, and not for want of memory{told}",
+        why="No line of the log speaks of an overflow; memory flags would change nothing.",
+        ranks=(sign.rank,),
+        evidence=cite(sign, figure="available_gib", value=to_gib(free, 4)),
+        confidence=Confidence.LIKELY,
+    )

@@ -1,0 +1,59 @@
+"""A foreign process holds memory of a card.
+
+What it sees
+    Free memory before loading far below the card's size, or an overflow's message that lists another process with
+    several GiB.
+Why it matters
+    What it holds is missing from the budget, and from the slack while it grows.
+What to do
+    Stop it, or lower the fraction so that both fit.
+Sources
+    SGLang, model_runner.py: init_torch_distributed(); PyTorch, the list of processes in its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+
+
+@rule(severity=Severity.WARNING)
+def check(case: Case) -> Iterator[Finding]:
+    for oom in judgements.overflows(case):
+        foreign = judgements.foreign_memory(case, oom)
+        if foreign is None or judgements.is_trainers(case, oom):
+            continue
+        yield Finding(
+            summary=f"Another process holds {format_gib(foreign)} of GPU {oom.gpu if oom.gpu is not None else 0}",
+            why="What it holds is missing from the budget and from the slack.",
+            ranks=(oom.rank,),
+            evidence=cite(oom, figure="held_gib", value=to_gib(foreign, 4)),
+            remedies=remedies(
+                Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
+                lower_fraction(case, Bytes(max(0, (oom.tried or 0) - (oom.free or 0)))),
+            ),
+            severity=Severity.CRITICAL,
+            confidence=Confidence.LIKELY,
+            stake=to_gib(foreign) or 0.0,
+        )
+        return
+    held = judgements.held_before_start(case)
+    if held is None or case.opening is None:
+        return
+    yield Finding(
+        summary=f"{format_gib(held)} of the card were in use before loading: {format_gib(case.opening.available)} were free",
+        why="Another process, or what is left of a dead one, holds it. The budget is a share of what was free.",
+        formula="card − free before loading − this process's own start",
+        evidence=cite(case.opening),
+        remedies=remedies(
+            Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
+            lower_fraction(case, None) if judgements.memory_ran_out(case) is not None else None,
+        ),
+        severity=Severity.ADVICE if case.is_ready else Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        stake=to_gib(held) or 0.0,
+    )

@@ -1,0 +1,38 @@
+"""Free memory fell between two samples, and nothing of this server took it.
+
+What it sees
+    A refusal for want of a pool although the printed figures leave room, or much less free after the pool than weights
+    and pool account for.
+Why it matters
+    It fails on some days only: another start or another program takes memory at the same time.
+What to do
+    Start one server after the other, or raise the fraction for the case that it happens again.
+Sources
+    SGLang, model_runner.py: the budget is measured after loading, seconds after the line is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import raise_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.WARNING)
+def check(case: Case) -> Iterator[Finding]:
+    lost = judgements.vanished_before_pool(case)
+    if lost is None:
+        return
+    refused = judgements.refusals(case)
+    yield Finding(
+        summary=f"At least {format_gib(lost)} vanished between the end of loading and the sizing of the pool",
+        why="The printed figures leave room for a pool, yet SGLang found none: something else took memory in between.",
+        formula="after_weights − opening × (1 − mem_fraction_static)",
+        evidence=cite(case.after_weights, case.opening, *refused[:1]),
+        remedies=remedies(raise_fraction(case, None, "Only for the case that starts cannot be kept apart.")),
+        confidence=Confidence.POSSIBLE,
+        stake=to_gib(lost) or 0.0,
+    )

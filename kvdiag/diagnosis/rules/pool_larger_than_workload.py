@@ -1,0 +1,52 @@
+"""The pool and its slots are far beyond what the request limit allows.
+
+What it sees
+    The request limit times the context length, much smaller than the pool.
+Why it matters
+    The rest can only serve prefix reuse. It is no fault where that is wanted.
+What to do
+    Cap the tokens and spend the memory elsewhere, or raise the request limit.
+Sources
+    SGLang, scheduler.py: max_running_requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules._pricing import cell
+from kvdiag.diagnosis.rules.judgements import cap
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
+
+
+@rule(severity=Severity.INFO)
+def check(case: Case) -> Iterator[Finding]:
+    tokens, context = case.tokens, case.context_length
+    limit = case.limits.max_running_requests if case.limits is not None else None
+    limit = limit or int(case.launch.number_of("max_running_requests") or 0)
+    if not tokens or not context or not limit or cap(case) is not None:
+        return
+    most = limit * context
+    if most > case.thresholds.workload_share * tokens:
+        return
+    size = cell(case)
+    spare = None if size is None else round((tokens - most) * (size.target + size.draft))
+    frees = "" if spare is None else f"; {format_gib(spare)} a GPU can only serve prefix reuse"
+    yield Finding(
+        summary=f"{limit} requests of {format_tokens(context)} tokens use at most {format_tokens(most)} of"
+        f" {format_tokens(tokens)} tokens{frees}",
+        formula="max_running_requests × context_len",
+        evidence=cite(case.limits, figure="kv_tokens", value=tokens),
+        remedies=(
+            Remedy(
+                "--max-total-tokens",
+                Direction.SET,
+                to=str(most),
+                effect={"kv_tokens": Effect(tokens, most)},
+                cost="It costs kept prefixes beyond the running requests.",
+            ),
+        ),
+        confidence=Confidence.LIKELY,
+        stake=to_gib(spare) or 0.0,
+    )

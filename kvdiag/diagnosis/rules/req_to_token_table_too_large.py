@@ -1,0 +1,65 @@
+"""The table that maps requests to token slots is too large.
+
+What it sees
+    One huge allocation while the pools are set up that equals rows × (context length + 4 [+ draft tokens]) × 4 bytes;
+    rows are the request limit.
+Why it matters
+    A context of millions of tokens makes the table tens of GiB, outside the static budget. The weights fit and the
+    fraction is innocent.
+What to do
+    Lower --context-length, then --max-running-requests.
+Sources
+    SGLang, mem_cache/memory_pool.py: ReqToTokenPool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import GIB, format_gib, to_gib
+
+_ROWS = (2_048, 5_121)  # what SGLang takes where nobody sets the limit
+
+
+def rows_of(case: Case, oom: DeviceOutOfMemory) -> int | None:
+    """Rows of the table whose size an overflow asked for; None where the size is none of a table."""
+    context, tried = case.context_length, oom.tried
+    if not context or not tried or tried < GIB:
+        return None
+    limit = case.launch.number_of("max_running_requests")
+    extra = int(case.launch.number_of("speculative_num_draft_tokens") or 0)
+    for pad in {4, 4 + extra, 0}:
+        row = 4 * (context + pad)
+        rows = tried / row
+        near = abs(rows - round(rows)) * row <= max(0.006 * GIB, 2 << 20)
+        wanted = (limit, limit + 1) if limit else _ROWS
+        if near and wanted[0] <= round(rows) <= wanted[1]:
+            return round(rows)
+    return None
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    for oom in judgements.overflows(case)[:1]:
+        rows = rows_of(case, oom)
+        framed = judgements.site(case, oom) == "request_table"
+        if rows is None and not framed:
+            return
+        size = format_gib(oom.tried) if oom.tried is not None else "more than is free"
+        of = f" = {rows:,} requests × ({case.context_length:,} + 4) × 4 bytes" if rows else ""
+        yield Finding(
+            summary=f"The table of requests to token slots asks for {size}{of}",
+            why="It lies outside the static budget: neither the weights nor the fraction are to blame.",
+            formula="rows × (context + 4 + draft tokens) × 4",
+            evidence=cite(oom, figure="tried_gib", value=to_gib(oom.tried, 4)),
+            remedies=(
+                knob(case, "--context-length", Direction.LOWER, cost="It costs requests longer than the new length."),
+                knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency above the new limit."),
+            ),
+            confidence=Confidence.CERTAIN if rows else Confidence.LIKELY,
+            stake=to_gib(oom.tried) or 0.0,
+        )

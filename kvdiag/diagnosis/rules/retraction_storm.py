@@ -1,0 +1,65 @@
+"""The pool is full: requests are pushed back and computed again.
+
+What it sees
+    "Retract requests" again and again.
+Why it matters
+    Work is thrown away and repeated; throughput collapses. The GPU has not overflowed.
+What to do
+    Fewer running requests, a higher --schedule-conservativeness, more tokens, or a host tier.
+Sources
+    SGLang, scheduler.py: update_running_batch().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.serving import Retraction
+from kvdiag.diagnosis.rules._pricing import knob, raise_by_room, remedies
+from kvdiag.diagnosis.rules.judgements import (
+    cap,
+    flag_is_given,
+    fraction_limits_pool,
+    may_raise_fraction,
+    place,
+)
+from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, cite, rule
+
+
+@rule(severity=Severity.WARNING, needs=(Retraction,))
+def check(case: Case) -> Iterator[Finding]:
+    found = sorted(case.launch.each(Retraction), key=lambda e: place(e.line))
+    pushed = sum(e.requests or 1 for e in found)
+    if len(found) < case.thresholds.retractions:
+        return
+    series = case.launch.series
+    at = "" if series.peak_running is None else f", with up to {series.peak_running} running"
+    yield Finding(
+        summary=f"Requests were pushed back {len(found)} times ({pushed} requests){at}: the KV pool is too small for them",
+        why="Pushed-back requests are computed again. It is pressure on tokens, not an overflow of the GPU.",
+        evidence=cite(found[0], found[-1]) + ((Evidence(series.last.line),) if series.last is not None else ()),
+        remedies=remedies(
+            knob(
+                case,
+                "--max-running-requests",
+                Direction.LOWER,
+                to=None
+                if not series.peak_running or series.peak_running < 2
+                else str(max(1, int(series.peak_running * 0.8))),
+                cost="It costs concurrency: others wait.",
+            ),
+            knob(
+                case,
+                "--schedule-conservativeness",
+                Direction.RAISE,
+                cost="It costs concurrency: requests are admitted later.",
+            ),
+            None
+            if flag_is_given(case, "enable_hierarchical_cache")
+            else knob(case, "--enable-hierarchical-cache", Direction.SET, cost="It costs host memory."),
+            knob(case, "--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")
+            if cap(case) is not None
+            else None,
+            raise_by_room(case) if fraction_limits_pool(case) and may_raise_fraction(case) else None,
+        ),
+    )

@@ -1,0 +1,37 @@
+"""Window layers were added to a figure that already contains them.
+
+What it sees
+    A sliding-window model whose pools are well below the budget, with far more free memory after them than the
+    reserve, in a build of early 2026.
+Why it matters
+    The pool is too small and memory stays unallocated. Two token counts, full and window, are normal.
+What to do
+    Upgrade to 0.5.9 or later.
+Sources
+    SGLang, pull request 18039; seen in 0.5.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules.judgements import excess_after_pool, has_window, low_ranks, stages_in_pipeline
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.ADVICE, releases="0.5.8")
+def check(case: Case) -> Iterator[Finding]:
+    excess, opening = excess_after_pool(case), case.opening_size
+    if not has_window(case) or excess is None or opening is None or low_ranks(case) or stages_in_pipeline(case) > 1:
+        return
+    if excess <= max(case.thresholds.reserve_excess, 0.05 * opening):
+        return
+    yield Finding(
+        summary=f"The pools leave {format_gib(excess)} beyond the reserve: window layers were counted twice",
+        formula="free after the pools − opening × (1 − mem_fraction_static)",
+        evidence=cite(case.after_pool, case.opening),
+        remedies=(Remedy("upgrade", Direction.SET, to="0.5.9 or later", cost="It costs an upgrade."),),
+        confidence=Confidence.POSSIBLE,
+        stake=to_gib(excess) or 0.0,
+    )

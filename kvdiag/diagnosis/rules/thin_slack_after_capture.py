@@ -1,0 +1,50 @@
+"""Too little is left free after capture.
+
+What it sees
+    Free memory at the end of the start of less than half of what is wanted: under 2.5 GiB on cards of 60 GiB and
+    more, in proportion below.
+Why it matters
+    Prefill activations, logits and images have to fit in it: the first large batch may overflow.
+What to do
+    Lower the fraction by (wanted − free at the end) / free before loading. Do not raise it to use the rest.
+Sources
+    SGLang documentation, "Hyperparameter Tuning": what to leave for activations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules.judgements import cap, is_thin
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+
+
+@rule(severity=Severity.WARNING)
+def check(case: Case) -> Iterator[Finding]:
+    free = case.free_at_end
+    if free is None or not is_thin(case):
+        return
+    wanted = case.wanted_range[0]
+    need = Bytes(wanted - free.available)
+    ranks = tuple(
+        x.rank
+        for x in case.ledgers
+        if x.closing is not None and x.closing.available < case.thresholds.thin_share * wanted
+    )
+    yield Finding(
+        summary=f"Only {format_gib(free.available)} are left free after the start; {format_gib(wanted)} are wanted on this card",
+        why="Prefill activations, logits and images have to fit in it.",
+        formula="(wanted − free at the end) / opening",
+        ranks=ranks,
+        evidence=cite(free, case.opening, case.after_pool),
+        remedies=remedies(
+            lower_fraction(case, need),
+            knob(case, "--max-total-tokens", Direction.LOWER, cost="It costs KV tokens.")
+            if cap(case) is not None
+            else None,
+        ),
+        confidence=Confidence.CERTAIN if case.card is not None else Confidence.LIKELY,
+        stake=to_gib(need) or 0.0,
+    )

@@ -1,0 +1,57 @@
+"""One batch's temporaries exceed what was left.
+
+What it sees
+    An overflow after the start with more asked for than was free, and little reserved by the allocator.
+Why it matters
+    The server dies under load. What the pool leaves has to hold the activations of the largest batch.
+What to do
+    Smaller prefill chunks, a lower fraction; fewer requests where a decode batch overflowed. expandable_segments does
+    not help while little is reserved.
+Sources
+    PyTorch, CUDACachingAllocator: the sentences of its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    oom = judgements.transient(case)
+    if oom is None:
+        return
+    cause = judgements.cause_of_transient(case, oom)
+    tried, free = oom.tried or Bytes(0), oom.free
+    beside = "" if free is None else f"; {format_gib(free)} were free"
+    held = "" if oom.reserved_unallocated is None else f", and only {format_gib(oom.reserved_unallocated)} lay reserved"
+    decode = judgements.last_batch_kind(case, oom) == "decode"
+    sure = judgements.stage(case, oom) is not None
+    offers = (
+        remedies(
+            knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
+            if decode
+            else None,
+            None if decode else knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}."),
+            lower_fraction(case, Bytes(max(0, tried - (free or 0)))),
+        )
+        if not cause
+        else ()
+    )
+    yield Finding(
+        summary=f"A batch asked for {format_gib(tried)} at once{beside}{held}",
+        why="What the pool leaves has to hold one batch's temporaries; freeing fragments would not have been enough.",
+        formula="asked for − free",
+        ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
+        evidence=cite(oom, figure="tried_gib", value=to_gib(oom.tried, 4)),
+        remedies=offers,
+        severity=Severity.INFO if cause else Severity.CRITICAL,
+        part_of=cause,
+        confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE,
+        stake=to_gib(tried) or 0.0,
+    )

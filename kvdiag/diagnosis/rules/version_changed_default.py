@@ -1,0 +1,41 @@
+"""A new release changed a default, and the same command leaves another amount of memory.
+
+What it sees
+    Two starts of the upload with the same given arguments, different releases, and different free memory at the end.
+Why it matters
+    Nothing in the command explains the change: graph sizes or reserves have another default.
+What to do
+    Name the changed default and set it.
+Sources
+    SGLang, server_args.py: defaults by release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules.judgements import release_range
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import GIB, format_gib, to_gib
+
+
+@rule(severity=Severity.INFO)
+def check(case: Case) -> Iterator[Finding]:
+    for before in reversed(case.earlier):
+        now, then = release_range(case), release_range(before)
+        given = {n: a.value for n, a in case.launch.arguments.items() if a.origin == "given"}
+        same = given == {n: a.value for n, a in before.launch.arguments.items() if a.origin == "given"}
+        apart = now[0] and then[0] and now[0] != then[0]
+        if not given or not same or not apart or case.free_at_end is None or before.free_at_end is None:
+            continue
+        change = case.free_at_end.available - before.free_at_end.available
+        if abs(change) < GIB:
+            return
+        yield Finding(
+            summary=f"The same command leaves {format_gib(case.free_at_end.available)} with {now[0]} and"
+            f" {format_gib(before.free_at_end.available)} with {then[0]}",
+            evidence=cite(case.free_at_end, before.free_at_end),
+            confidence=Confidence.LIKELY,
+            stake=abs(to_gib(change) or 0.0),
+        )
+        return

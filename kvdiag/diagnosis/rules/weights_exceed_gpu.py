@@ -1,0 +1,67 @@
+"""The weights physically do not fit while they load.
+
+What it sees
+    An overflow of the device before the target's "Load weight end", with nearly everything allocated and little
+    reserved.
+Why it matters
+    The server cannot start on these cards in this layout. --mem-fraction-static plays no part before the pool.
+What to do
+    More GPUs, offload to the host, or a smaller weight format.
+Sources
+    SGLang, model_runner.py: load_model(); PyTorch, CUDACachingAllocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.outcome import Stage
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    sign = judgements.memory_ran_out(case)
+    if sign is None or judgements.is_trainers(case, sign) or judgements.is_draft_start(case, sign):
+        return
+    if judgements.stage(case, sign) is not Stage.WEIGHTS:
+        return
+    if any(judgements.is_before(e.line, sign.line) and e.rank == sign.rank for e in case.launch.each(WeightsLoaded)):
+        return
+    oom = sign if isinstance(sign, DeviceOutOfMemory) else None
+    if judgements.keeps_experts(case) and judgements.ordinary_path(case) is None:
+        return  # the number of experts kept on the GPU is the cause, and has a rule of its own
+    filled = ""
+    if oom is not None and oom.allocated is not None and oom.capacity is not None:
+        filled = f": {format_gib(oom.allocated)} of {format_gib(oom.capacity)} were allocated when it stopped"
+    yield Finding(
+        summary=f"The weights do not fit on the GPU while they load{filled}",
+        why="It happened before the pool is sized, so that --mem-fraction-static has no effect on it.",
+        ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
+        evidence=cite(sign, figure="tried_gib", value=to_gib(oom.tried, 4) if oom is not None else None)
+        + cite(case.opening),
+        remedies=(
+            knob(
+                case,
+                "--tp-size",
+                Direction.RAISE,
+                to=str(2 * judgements.ranks_in_tensor_group(case)),
+                cost="It costs as many more GPUs, each with a smaller share of the weights.",
+            ),
+            knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
+            knob(
+                case,
+                "--cpu-offload-gb",
+                Direction.SET,
+                cost="It costs speed: offloaded layers cross the bus each step.",
+            ),
+        ),
+        part_of="cpu-offload-not-active" if judgements.ordinary_path(case) is not None else "",
+        confidence=Confidence.CERTAIN if oom is not None else Confidence.LIKELY,
+        stake=to_gib(oom.tried if oom is not None else None) or 0.0,
+    )

@@ -1,0 +1,80 @@
+"""The weights take more than the static budget, so no KV pool is left; the card itself is not full.
+
+What it sees
+    SGLang refuses to start for want of a pool, or what is free after loading is below the reserve,
+    opening × (1 − mem_fraction_static).
+Why it matters
+    The server does not start. Nothing overflowed: the budget is a share of what was free before loading, and the
+    weights alone are larger than that share.
+What to do
+    Raise --mem-fraction-static above 1 − (free after loading / free before loading); newer releases print that
+    minimum. Where the minimum is close to 1, spread the weights over more GPUs or load a smaller format. The usual
+    advice on overflows, to lower the fraction, makes it worse.
+Sources
+    SGLang, model_runner.py: init_memory_pool(); the refusal is printed by every release, its minimum since 0.5.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.rules._pricing import ceil_fraction, knob, raise_fraction, remedies
+from kvdiag.diagnosis.rules.judgements import (
+    low_automatic_fraction,
+    minimum_fraction,
+    no_feasible_fraction,
+    ranks_in_tensor_group,
+    ranks_of,
+    refusals,
+    reserve,
+    stated_fraction,
+    vanished_before_pool,
+)
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    refused = refusals(case)
+    kept, after, opening = reserve(case), case.after_weights, case.opening_size
+    short = kept is not None and after is not None and after.available < kept and not case.is_ready
+    if not refused and not (short and case.tokens is None):
+        return
+    if low_automatic_fraction(case) is not None or vanished_before_pool(case) is not None:
+        return  # the automatic value, or what took memory meanwhile, is the cause
+    minimum, fraction = minimum_fraction(case), stated_fraction(case)
+    if minimum is not None and fraction is not None and minimum < fraction - 0.002 and not refused:
+        return
+    facts = []
+    if opening is not None and after is not None:
+        facts.append(f"the weights take {format_gib(opening - after.available)} of {format_gib(opening)}")
+    if fraction is not None:
+        facts.append(f"--mem-fraction-static is {fraction:g}")
+    need = f"; it must be above {minimum:.4f}" if minimum is not None and minimum < 1 else ""
+    hopeless = minimum is not None and minimum > case.thresholds.fraction_hopeless
+    lead = None if minimum is None or hopeless else ceil_fraction(minimum + 0.002)
+    if no_feasible_fraction(case) is not None:
+        return
+    more = knob(
+        case,
+        "--tp-size",
+        Direction.RAISE,
+        to=str(2 * ranks_in_tensor_group(case)),
+        cost="It costs as many more GPUs, each with a smaller share of the weights.",
+    )
+    yield Finding(
+        summary=f"The weights leave no room for the KV pool{': ' + ', '.join(facts) if facts else ''}{need}",
+        why="The budget is a share of what was free before loading; the weights alone are larger. The GPU is not full.",
+        formula="minimum fraction = 1 − after_weights / opening",
+        ranks=ranks_of(refused),
+        evidence=cite(*refused[:2], figure="mem_fraction_static", value=fraction) + cite(case.opening, after),
+        remedies=remedies(
+            None
+            if hopeless
+            else raise_fraction(case, lead, "The minimum that starts at all; more gives a larger pool."),
+            more,
+        ),
+        confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
+        stake=to_gib(None if kept is None or after is None else kept - after.available) or 0.0,
+    )
