@@ -178,6 +178,7 @@ def _ways(inputs: SizingInputs, fraction: float, reason: str, kv: float, cell: C
         cell=cell.charged if cell else Estimate.exactly(0.0),
         page=inputs.page_size,
         cap=inputs.max_total_tokens,
+        reserved=inputs.reserved,
         assumptions=(reason,) if reason else (),
     )
     if family is Family.SWA:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from kvdiag.diagnosis.events.failure import DeviceOutOfMemory, NoRoomForPool
-from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVCacheDtype, SlidingWindowPool, SlidingWindowUsage
+from kvdiag.diagnosis.events.distributed import MemoryProfile
+from kvdiag.diagnosis.events.failure import NoRoomForPool
+from kvdiag.diagnosis.events.kv_pool import (
+    BudgetReserved,
+    DeepSeekV4Budget,
+    KVCacheDtype,
+    PostCapturePool,
+    SlidingWindowPool,
+    SlidingWindowUsage,
+)
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.events.platform import UnifiedMemoryDevice
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import FAILURES, Launch
@@ -13,7 +23,6 @@ from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Moment, Pool, Re
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
 from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, RankMemory, SizingInputs
-from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
 
 _SPARSE = ("DeepseekV32", "GlmMoeDsa", "Glm5")
 _NO_MODEL = ("NGRAM",)
@@ -35,7 +44,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger]) -> SizingInputs:
         ranks=tuple(_rank(launch, ledger) for ledger in ledgers),
         fraction=launch.number_of("mem_fraction_static"),
         fraction_given=None if fraction is None else fraction.origin == "given",
-        release=_release(launch),
+        release=launch.releases,
         platform=_platform(launch),
         attention_backend=_text(launch, "attention_backend"),
         family=_family(launch, smallest, geometry, architecture),
@@ -44,6 +53,9 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger]) -> SizingInputs:
         architecture=architecture,
         kv_dtype=_kv_dtype(launch, smallest),
         multimodal=_is_multimodal(architecture),
+        unified_memory=launch.has(UnifiedMemoryDevice),
+        reserved=_reserved(launch),
+        post_capture=launch.has(PostCapturePool),
         page_size=_whole(launch, "page_size") or 1,
         tp=size["tp"],
         pp=size["pp"],
@@ -93,10 +105,20 @@ def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
     after_weights = _after_weights(ledger)
     opening = _first(readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
     pool_end = _first(readings, Moment.POOL_END, Model.TARGET)
+    profile = launch.last(MemoryProfile, rank=ledger.rank)
+    measured = profile is not None and profile.available is not None and profile.total is not None
     return RankMemory(
         id=ledger.rank,
-        opening=opening.available.gib if opening else None,
-        after_weights=after_weights.available.gib if after_weights else None,
+        opening=profile.total.gib
+        if measured and profile and profile.total is not None
+        else opening.available.gib
+        if opening
+        else None,
+        after_weights=profile.available.gib
+        if measured and profile and profile.available is not None
+        else after_weights.available.gib
+        if after_weights
+        else None,
         usage=_booked(ledger, Pool.WEIGHTS, Model.TARGET, printed=True),
         pool_end=pool_end.available.gib if pool_end else None,
         after_pool=_came_back(readings, pool_end),
@@ -227,6 +249,7 @@ def _tokens(launch: Launch, ledgers: Sequence[Ledger]) -> int | None:
     """The pool's tokens: of the smallest pool line and of the summary; where they differ, the smaller."""
     counts = [ledger.kv_tokens for ledger in ledgers if ledger.kv_tokens]
     counts += [limits.tokens for limits in launch.each(ServerLimits) if limits.tokens]
+    counts += [pool.tokens for pool in launch.each(PostCapturePool) if pool.tokens and pool.model is None]
     return min(counts) if counts else None
 
 
@@ -293,18 +316,6 @@ def _coordinate(rank: str, key: str) -> int | None:
     return None
 
 
-def _release(launch: Launch) -> ReleaseRange:
-    said: object = getattr(launch, "release", None)
-    if not isinstance(said, Mapping):
-        return ReleaseRange()
-
-    def text(key: str) -> str | None:
-        value = said.get(key)
-        return value if isinstance(value, str) else None
-
-    return ReleaseRange.read(text("exact"), text("from"), text("before"))
-
-
 def _platform(launch: Launch) -> str | None:
     for oom in launch.each(DeviceOutOfMemory):
         if (oom.device or "").lower() == "hip":
@@ -314,6 +325,11 @@ def _platform(launch: Launch) -> str | None:
     if (_text(launch, "attention_backend") or "") == "ascend":
         return "npu"
     return _text(launch, "device")
+
+
+def _reserved(launch: Launch) -> float:
+    """GiB of the budget that the log says are kept for something else, on the rank that keeps most."""
+    return max((event.size.gib for event in launch.each(BudgetReserved) if event.size is not None), default=0.0)
 
 
 def _role(launch: Launch) -> str | None:

@@ -104,7 +104,11 @@ class DraftModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizingInputs:
-    """One launch in numbers. A figure the log does not give is None; ratios and sizes are the effective arguments."""
+    """One launch in numbers. A figure the log does not give is None; ratios and sizes are the effective arguments.
+
+    reserved      GiB of the budget the log says are kept for something else (0.5.19 and later, multimodal)
+    post_capture  whether the pool was sized again after the graphs (0.5.17 and later, where asked for)
+    """
 
     ranks: tuple[RankMemory, ...] = ()
     fraction: float | None = None
@@ -119,6 +123,8 @@ class SizingInputs:
     kv_dtype: str | None = None
     multimodal: bool = False
     unified_memory: bool = False
+    reserved: float = 0.0
+    post_capture: bool = False
     page_size: int = 1
     tp: int = 1
     pp: int = 1

@@ -142,6 +142,12 @@ def _explain(inputs: SizingInputs, budget: Budget, gap: float) -> Limit:
                 fault="loader-memory-still-referenced",
                 fault_gib=gap,
             )
+    if gap > 0 and inputs.post_capture:
+        return Limit(
+            kind=LimitedBy.MEMORY,
+            sentence=f"memory: the pool was sized again after the graphs, which took {gap:.2f} GiB of its budget",
+            gap=gap,
+        )
     if gap > 0 and unseen > 0:
         sentence = (
             f"the pool is {gap:.2f} GiB smaller than these ranks allow; {unseen} of {inputs.world} ranks are not in "
