@@ -1,10 +1,9 @@
-"""The arguments of a launch, from SGLang's own line and from a pasted command; read without evaluating anything."""
+"""The arguments of a launch, from the line SGLang prints of them; read without evaluating anything."""
 
 from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -23,30 +22,6 @@ class Argument:
     value: Value
     origin: Origin
     lines: tuple[tuple[int, int], ...] = ()
-
-
-# Short and former spellings of a flag, to the field name of the server_args line.
-_ALIASES = {
-    "model": "model_path",
-    "tp": "tp_size",
-    "tensor_parallel_size": "tp_size",
-    "tensor_parallel": "tp_size",
-    "dp": "dp_size",
-    "data_parallel_size": "dp_size",
-    "pp": "pp_size",
-    "pipeline_parallel_size": "pp_size",
-    "ep": "ep_size",
-    "expert_parallel_size": "ep_size",
-    "dcp": "dcp_size",
-    "ctx_length": "context_length",
-    "max_model_len": "context_length",
-    "cuda_graph_max_bs_decode": "cuda_graph_max_bs",
-    "max_num_reqs": "max_num_reqs",
-    "mem_fraction": "mem_fraction_static",
-    "dist_init_addr": "dist_init_addr",
-    "speculative_algo": "speculative_algorithm",
-    "quant": "quantization",
-}
 
 
 def read_arguments(body: str) -> dict[str, Value]:
@@ -124,42 +99,3 @@ def _plain(value: object) -> Value:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     return str(value)
-
-
-def read_command(command: str) -> dict[str, Value]:
-    """The flags of a launch command by field name; a flag without a value is True. Values are typed as they look."""
-    try:
-        words = shlex.split(command, comments=False)
-    except ValueError:
-        words = command.split()
-    found: dict[str, Value] = {}
-    name: str | None = None
-    for word in words:
-        if word.startswith("--") and len(word) > 2:
-            flag, equals, value = word[2:].partition("=")
-            name = field_name(flag)
-            found[name] = _typed(value) if equals else True
-            name = None if equals else name
-        elif word in (">", ">>", "|", "2>&1", "&", "&&", ";", "||"):
-            break
-        elif name is not None:
-            now = found.get(name)
-            typed = _typed(word)
-            found[name] = typed if now is True else [*now, typed] if isinstance(now, list) else [now, typed]
-        if len(found) >= MAX_ARGUMENTS:
-            break
-    return found
-
-
-def field_name(flag: str) -> str:
-    """The server_args field of a flag."""
-    name = flag.strip().lstrip("-").replace("-", "_")
-    return _ALIASES.get(name, name)
-
-
-def _typed(word: str) -> Value:
-    if re.fullmatch(r"-?\d{1,18}", word):
-        return int(word)
-    if re.fullmatch(r"-?\d*\.\d+|-?\d+\.\d*", word) and len(word) < 30:
-        return float(word)
-    return {"true": True, "false": False, "none": None}.get(word.lower(), word)

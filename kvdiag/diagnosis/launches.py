@@ -1,22 +1,18 @@
-"""Launches: events gathered by server start and by GPU worker.
-
-A launch begins with its server_args line; without one, with the first start-up line that follows a summary, a ready
-line or a failure that ended the launch before. A draft model, a command or a banner begins none.
-"""
+"""Launches: events gathered by server start and by GPU worker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
-from kvdiag.diagnosis.arguments import Argument, Value, read_arguments, read_command, read_value
+from kvdiag.diagnosis.arguments import Argument, Value, read_arguments
+from kvdiag.diagnosis.defaults import names_of
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
-from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
+from kvdiag.diagnosis.events.distributed import DistributedEnd
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
-    DeviceOutOfMemory,
     ExitCode,
     Killed,
     NoRoomForPool,
@@ -25,39 +21,34 @@ from kvdiag.diagnosis.events.failure import (
     Traceback,
 )
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVPoolAllocated, MambaPool, PoolEnd
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
-from kvdiag.diagnosis.events.ready import BenchmarkResult, FiredUp, HttpServerUp, ServerLimits
-from kvdiag.diagnosis.events.server_args import ArgumentAdjusted, LaunchCommand, ServerArgs
+from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.events.server_args import LaunchCommand, ServerArgs
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
-from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.lines import LogLine
+from kvdiag.diagnosis.release import ReleaseRange
 from kvdiag.diagnosis.series import Series
 
 E = TypeVar("E", bound=Event)
 
-# A rank's own steps, in the order of a start; `distributed` may come again for a draft model.
-_STEPS: dict[type[Event], int] = {
-    DistributedBegin: 1,
-    DistributedEnd: 2,
-    WeightsBegin: 3,
-    WeightsLoaded: 4,
-    KVPoolAllocated: 5,
-    MambaPool: 5,
-    DeepSeekV4Budget: 5,
-    PoolEnd: 6,
-    GraphBegin: 7,
-    GraphEnd: 8,
-    ServerLimits: 9,
-}
-STARTUP = tuple(_STEPS)
-_OPENING = (DistributedBegin, DistributedEnd, WeightsBegin, WeightsLoaded, KVPoolAllocated, PoolEnd, ServerLimits)
-FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)
 BATCHES = (PrefillBatch, DecodeBatch)
+FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)
+_BARS = (ShardProgress, CaptureProgress)
+# A rank is listed when it prints one of these; where nobody does, when it prints one of the second.
+_FIGURES = (WeightsBegin, WeightsLoaded, KVPoolAllocated, MambaPool, PoolEnd, GraphBegin, GraphEnd, DeepSeekV4Budget)
+_LESSER_FIGURES = (ServerLimits, DistributedEnd)
 
 
 @dataclass
 class Launch:
-    """One server start: its arguments, its events in order, how far it came."""
+    """One server start: its arguments, its events in order, how far it came.
+
+    release     as the report document has it: exact, from, before, basis
+    releases    the same as a range that can be compared
+    """
 
     number: int = 1
     events: list[Event] = field(default_factory=list)
@@ -67,11 +58,15 @@ class Launch:
     series: Series = field(default_factory=Series)
     first_line: LogLine | None = None
     last_line: LogLine | None = None
+    release: Mapping[str, str | None] = field(default_factory=dict)
+    releases: ReleaseRange = field(default_factory=ReleaseRange)
 
     def add(self, event: Event) -> None:
-        """Take one event in; batch lines go into the series."""
+        """Take one event in; batch lines go into the series, and of a run of bars the last one stays."""
         if isinstance(event, BATCHES):
             self.series.add(event)
+        elif isinstance(event, _BARS) and self.events and _is_next_bar(self.events[-1], event):
+            self.events[-1] = event
         else:
             self.events.append(event)
         self.first_line = self.first_line or event.line
@@ -96,14 +91,22 @@ class Launch:
         return any(isinstance(e, kinds) for e in self.events)
 
     def value(self, name: str) -> Value:
-        """The effective value of an argument; None when the log does not tell."""
-        argument = self.arguments.get(name)
-        return None if argument is None else argument.value
+        """The effective value of an argument, under whichever name its release has; None when the log does not tell."""
+        for known in names_of(name):
+            argument = self.arguments.get(known)
+            if argument is not None:
+                return argument.value
+        return None
 
     def number_of(self, name: str) -> float | None:
         """An argument that is a number."""
         value = self.value(name)
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    @property
+    def printed_fields(self) -> tuple[str, ...]:
+        """The names in SGLang's own line of arguments."""
+        return tuple(read_arguments(self.server_args[0].body or "")) if self.server_args else ()
 
     @property
     def has_traffic(self) -> bool:
@@ -113,20 +116,17 @@ class Launch:
     @property
     def rank_ids(self) -> list[str]:
         """The ranks that printed a figure of memory, in natural order."""
-        kinds = (
-            WeightsBegin,
-            WeightsLoaded,
-            KVPoolAllocated,
-            MambaPool,
-            PoolEnd,
-            GraphBegin,
-            GraphEnd,
-            DeepSeekV4Budget,
-        )
-        found = {e.rank for e in self.each(*kinds)}
-        if not found:
-            found = {e.rank for e in self.each(ServerLimits, DistributedEnd)}
+        found = {e.rank for e in self.each(*_FIGURES)} or {e.rank for e in self.each(*_LESSER_FIGURES)}
         return sorted(found, key=natural)
+
+
+def _is_next_bar(last: Event, event: Event) -> bool:
+    """Whether a bar goes on from the one before it."""
+    if isinstance(event, ShardProgress) and isinstance(last, ShardProgress):
+        return (event.done or 0) >= (last.done or 0) and event.total == last.total
+    if isinstance(event, CaptureProgress) and isinstance(last, CaptureProgress):
+        return event.kind == last.kind and (event.done or 0) >= (last.done or 0)
+    return False
 
 
 def natural(rank: str) -> list[object]:
@@ -143,109 +143,6 @@ def _split_digits(text: str) -> list[str]:
     return ["", *parts] if parts[0].isdigit() else parts
 
 
-def split_launches(events: Iterable[Event]) -> list[Launch]:
-    """The launches of an upload, in the order they started."""
-    launches: list[Launch] = []
-    waiting: list[Event] = []  # commands and refusals of arguments: they belong to the launch after them
-    steps: dict[str, int] = {}  # how far each rank of the current launch came
-    ended = False  # the current launch printed its summary, got ready or failed
-    failed = False
-
-    def begin() -> Launch:
-        nonlocal ended, failed
-        launch = Launch(number=len(launches) + 1)
-        for earlier in waiting:
-            launch.add(earlier)
-        waiting.clear()
-        steps.clear()
-        ended = failed = False
-        launches.append(launch)
-        return launch
-
-    current: Launch | None = None
-    for event in events:
-        if isinstance(event, LaunchCommand):
-            if current is not None and not ended and not current.has(*STARTUP) and not current.server_args:
-                current.add(event)
-            else:
-                waiting.append(event)
-            continue
-        if isinstance(event, ServerArgs):
-            if current is None or not _continues(current, event, ended):
-                current = begin()
-            current.add(event)
-            continue
-        if isinstance(event, _OPENING):
-            if current is None:
-                current = begin()
-            elif _restarts(current, event, steps, ended, failed):
-                current = begin()
-            steps[event.rank] = max(steps.get(event.rank, 0), _STEPS[type(event)])
-        if current is None:
-            current = begin()
-        if waiting and not ended and not isinstance(event, FAILURES):
-            for earlier in waiting:
-                current.add(earlier)
-            waiting.clear()
-        current.add(event)
-        if isinstance(event, ServerLimits | FiredUp):
-            ended = True
-        elif isinstance(event, FAILURES):
-            failed = True
-    if waiting:
-        begin()
-    for launch in launches:
-        launch.server_args = launch.each(ServerArgs)
-        launch.commands = launch.each(LaunchCommand)
-        launch.arguments = collect_arguments(launch)
-    return launches
-
-
-def _continues(current: Launch, event: ServerArgs, ended: bool) -> bool:
-    """Whether a server_args line belongs to the launch at hand: another node of it, or its second print."""
-    if not current.has(ServerArgs):
-        return (
-            not current.has(*STARTUP)
-            and not current.has_traffic
-            and not current.has(FiredUp)
-            and not current.has(*FAILURES)
-        )
-    if ended or current.has(FiredUp) or current.has(*FAILURES):
-        return False
-    before = read_arguments(current.each(ServerArgs)[-1].body or "")
-    now = read_arguments(event.body or "")
-    same_node = before.get("node_rank") == now.get("node_rank")
-    started = current.has(WeightsBegin, WeightsLoaded)
-    if same_node:
-        return (
-            not started and before.get("model_path") == now.get("model_path") and before.get("port") == now.get("port")
-        )
-    return before.get("model_path") == now.get("model_path") and before.get("nnodes") == now.get("nnodes")
-
-
-def _restarts(current: Launch, event: Event, steps: dict[str, int], ended: bool, failed: bool) -> bool:
-    """Whether a start-up line opens a new launch without a server_args line of its own."""
-    step = _STEPS[type(event)]
-    done = steps.get(event.rank, 0)
-    if isinstance(event, ServerLimits):
-        return False
-    if not done:
-        # Another rank of the same start, unless the start is over and this one begins from the front.
-        if step <= 3 and (ended or failed) and steps:
-            return current.has(FiredUp) or failed and _later(current, event)
-        return False
-    if done >= 9 or current.has(FiredUp) or current.has(BenchmarkResult):
-        return True
-    return failed and step < 4 and step < done and _later(current, event)
-
-
-def _later(current: Launch, event: Event, seconds: float = 1.0) -> bool:
-    """Whether the event came after the failure of the launch; True where no clock tells."""
-    fault = current.last(*FAILURES)
-    then, now = (moment(e.line.clock) if e is not None else None for e in (fault, event))
-    return then is None or now is None or now >= then - timedelta(seconds=seconds)
-
-
 def moment(clock: str | None) -> datetime | None:
     """A printed time; a time without a date stands on an arbitrary day."""
     if not clock:
@@ -257,32 +154,24 @@ def moment(clock: str | None) -> datetime | None:
         return None
 
 
-def collect_arguments(launch: Launch) -> dict[str, Argument]:
-    """All arguments with where each comes from: the command, SGLang's own line, and its notices of changes."""
-    found: dict[str, Argument] = {}
-    given: dict[str, Value] = {}
-    command_lines: tuple[tuple[int, int], ...] = ()
-    for command in launch.commands:
-        given.update(read_command(command.command or ""))
-        command_lines = ((command.line.file, command.line.number),)
-    printed: dict[str, Value] = {}
-    printed_lines: tuple[tuple[int, int], ...] = ()
-    for args in launch.server_args[:1]:
-        printed = read_arguments(args.body or "")
-        printed_lines = ((args.line.file, args.line.number),)
-    for name, value in printed.items():
-        found[name] = Argument(value, "given" if name in given else "default", printed_lines)
-    for name, value in given.items():
-        if name not in printed:
-            found[name] = Argument(value, "given", command_lines)
-        elif printed[name] != value and value is not True:
-            found[name] = Argument(printed[name], "adjusted", (*command_lines, *printed_lines))
-    for change in launch.each(ArgumentAdjusted):
-        if change.value is not None:
-            found[change.argument] = Argument(
-                read_value(change.value), "adjusted", ((change.line.file, change.line.number),)
-            )
-    return found
+def split_launches(events: Iterable[Event]) -> list[Launch]:
+    """The launches of an upload, in the order they started, with their arguments and releases."""
+    # The parts import Launch, so they are imported when the work begins.
+    from kvdiag.diagnosis.origins import collect_arguments, read_sources
+    from kvdiag.diagnosis.splitting import split
+    from kvdiag.diagnosis.wording import as_document, of_events, release_of
+
+    launches = split(events)
+    printed = None
+    for number, launch in enumerate(launches, 1):
+        launch.number = number
+        launch.server_args = launch.each(ServerArgs)
+        launch.commands = launch.each(LaunchCommand)
+        printed = of_events(launch.events) or printed
+        launch.releases, basis = release_of(launch, printed)
+        launch.release = as_document(launch.releases, basis)
+        launch.arguments = collect_arguments(launch, read_sources(launch), launch.releases)
+    return launches
 
 
 def in_order(events: Sequence[E]) -> list[E]:
@@ -290,4 +179,4 @@ def in_order(events: Sequence[E]) -> list[E]:
     return sorted(events, key=lambda e: (e.line.file, e.line.number))
 
 
-__all__ = ["FAILURES", "HttpServerUp", "Launch", "collect_arguments", "moment", "natural", "split_launches"]
+__all__ = ["BATCHES", "FAILURES", "Launch", "in_order", "moment", "natural", "split_launches"]

@@ -171,6 +171,12 @@ class CaptureFailed(Event):
     reason: str | None
 
     @property
+    def is_prefill(self) -> bool:
+        """Whether prefill sizes were being captured, where the message itself says so."""
+        head = self.line.text.partition(" failed")[0].lower()
+        return "prefill" in head or "piecewise" in head
+
+    @property
     def whole_reason(self) -> str:
         """The reason with the lines it goes on over, up to SGLang's printed advice."""
         told = [self.reason or ""]

@@ -115,6 +115,13 @@ _PYTHON = "python traceback of an SGLang process"
     samples=('  File "/sglang/srt/model_executor/model_runner.py", line 1030, in init_memory_pool',),
     source=_PYTHON,
 )
+@read_from(
+    r"cuda_graph_runner\.py|in init_device_graphs|in init_cuda_graphs|in capture_one_batch_size",
+    excludes=("replay", "server_args=", "can_run"),
+    constants={"site": "capture"},
+    samples=('  File "/sglang/srt/model_executor/cuda_graph_runner.py", line 370, in capture',),
+    source=_PYTHON,
+)
 class Frame(Event):
     """One frame; `site` says what the code at work was."""
 

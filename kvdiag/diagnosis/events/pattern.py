@@ -69,6 +69,12 @@ class Event(_Fact):
         """The rank that printed it, as its prefix spells it."""
         return self.line.rank
 
+    @property
+    def releases(self) -> str | None:
+        """First and last examined release whose wording its line has; None where the declaration does not tell."""
+        found: str | None = self.__dict__.get("_releases")
+        return found
+
 
 E = TypeVar("E", bound=Event)
 Reader = Callable[[Any], Any]
@@ -201,7 +207,9 @@ class Declaration:
             found = read(text)
             if found is not None:
                 values[name] = found
-        return self.event(line=line, **values)
+        event = self.event(line=line, **values)
+        event.__dict__["_releases"] = self.releases
+        return event
 
     def _readers(self) -> list[tuple[str, Reader]]:
         hints = typing.get_type_hints(self.event)

@@ -39,7 +39,8 @@ class ServerArgs(Event):
         'File "',
         "RuntimeWarning",
         "DeprecationWarning",
-        "sglang.launch_server_http",
+        "Killed",
+        "deprecated",
     ),
     fields={"command": r"(.*)"},
     samples=(
@@ -263,11 +264,21 @@ class ArgumentsRefused(Event):
 
 
 @read_from(
-    r"(?i:sglang)(?: [vV]ersion:?|==|: +|-| {2,})\s*v?\d+\.\d+",
-    literals=("sglang version", "SGLang Version", "SGLang version", "sglang==", "sglang: ", "sglang-0.", "sglang   "),
+    r"(?i:sglang)(?: [vV]ersion:?|==|:v| ?: +|-| {2,})\s*v?\d+\.\d+",
+    literals=(
+        "sglang:v",
+        "sglang version",
+        "SGLang Version",
+        "SGLang version",
+        "sglang==",
+        "sglang: ",
+        "sglang-0.",
+        "sglang   ",
+    ),
     excludes=("server_args=",),
     fields={
-        "version": r"(?i:sglang)(?: [vV]ersion:?|==|: +|-| {2,})\s*v?(\d+\.\d+(?:\.\d+)?(?:[.-]?(?:post|rc|dev)\d+)?)"
+        "version": r"(?i:sglang)(?: [vV]ersion:?|==|:v| ?: +|-|"
+        r" {2,})\s*v?(\d+\.\d+(?:\.\d+)?(?:[.-]?(?:post|rc|dev)\d+)?)"
     },
     samples={
         "0.5.8..0.5.23": "sglang version: 0.5.9",
@@ -277,6 +288,7 @@ class ArgumentsRefused(Event):
             "Successfully installed flashinfer-0.2.3 sglang-0.4.6 torch-2.6.0",
             "sglang                    0.5.2",
             "SGLang Version 0.5.11+05fb6a52",
+            "image: lmsysorg/sglang:v0.5.2-cu126",
         ),
     },
     source="`sglang version`, check_env, pip, container banners",

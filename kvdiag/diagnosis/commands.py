@@ -1,0 +1,195 @@
+"""A pasted launch command: of a shell, a container, a Kubernetes manifest; its flags by field name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from kvdiag.diagnosis.arguments import MAX_ARGUMENTS, Value
+from kvdiag.diagnosis.events.server_args import LaunchCommand
+
+MAX_LINES = 120  # of one command over several lines
+
+# Short and former spellings of a flag, to the field name of the server_args line.
+_ALIASES = {
+    "model": "model_path",
+    "tp": "tp_size",
+    "tensor_parallel_size": "tp_size",
+    "tensor_parallel": "tp_size",
+    "dp": "dp_size",
+    "data_parallel_size": "dp_size",
+    "pp": "pp_size",
+    "pipeline_parallel_size": "pp_size",
+    "ep": "ep_size",
+    "expert_parallel_size": "ep_size",
+    "attn_cp": "attn_cp_size",
+    "attention_context_parallel_size": "attn_cp_size",
+    "moe_dp": "moe_dp_size",
+    "dcp": "dcp_size",
+    "decode_context_parallel_size": "dcp_size",
+    "ctx_length": "context_length",
+    "max_model_len": "context_length",
+    "mem_fraction": "mem_fraction_static",
+    "nccl_init_addr": "dist_init_addr",
+    "speculative_algo": "speculative_algorithm",
+    "speculative_draft_model": "speculative_draft_model_path",
+    "speculative_draft": "speculative_draft_model_path",
+    "quant": "quantization",
+}
+
+# Of a benchmark's own, beside the server's.
+_BENCHMARK = frozenset(
+    [
+        "batch",
+        "batch_size",
+        "input_len",
+        "output_len",
+        "run_name",
+        "result_filename",
+        "correctness_test",
+        "cut_len",
+        "profile",
+        "num_prompts",
+        "dataset_name",
+        "dataset_path",
+        "log_decode_step",
+        "profile_filename_prefix",
+    ]
+)
+
+_MODULE = re.compile(r"sglang[.](?:launch_server|bench_\w+)|\bsglang serve\b")
+_ENVIRONMENT = re.compile(
+    r"(?:^|[\s'\"=,])((?:SGLANG|SGL|PYTORCH|FLASHINFER|NCCL|NVSHMEM|CUDA|HIP|ROCR|ASCEND|HCCL|TORCH|VLLM|SYMM)_[A-Z0-9_]+)"
+    r"=(\"[^\"]*\"|'[^']*'|[^\s'\"]+)"
+)
+_ITEM = re.compile(r"^\s*-\s+(?![-\w]+:\s)(.*?)\s*$")
+_KEY = re.compile(r"^\s*(?:-\s+)?(?:command|args|entrypoint)\s*:\s*(.*)$")
+_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
+_NEXT_STATEMENT = re.compile(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
+
+
+def command_text(command: LaunchCommand) -> str:
+    """A command with the lines it goes on over: after a backslash, down a list, up to a list's closing bracket."""
+    return join_lines(command.command or "", command.line.following(MAX_LINES))
+
+
+def join_lines(first: str, following: Sequence[str]) -> str:
+    """See command_text."""
+    if _is_list(first):
+        return _bracketed(first, following)
+    item, key = _ITEM.match(first), _KEY.match(first)
+    if (item or (key and not key[1].strip("|>-' \""))) and not first.rstrip().endswith("\\"):
+        return _items(first, following)
+    text, at = first.rstrip(), 0
+    while text.endswith("\\") and at < len(following):
+        text = f"{text[:-1].rstrip()} {following[at].strip()}"
+        at += 1
+    if key and at == 0 and _MODULE.search(first):
+        rest = _items("", following)  # `command: [...]` above, `args:` below
+        text = f"{text} {rest}".rstrip()
+    return text
+
+
+def _is_list(text: str) -> bool:
+    return bool(re.search(r"\[\s*[\"']", text)) and bool(re.search(r"[\"'],\s*(?:[\"']|$)|[\"']\s*\]", text))
+
+
+def _bracketed(first: str, following: Sequence[str]) -> str:
+    whole = first[first.index("[") :] if "[" in first else first
+    at = 0
+    while "]" not in whole and at < len(following):
+        whole += f" {following[at]}"
+        at += 1
+    inner = whole.partition("]")[0]
+    words = _JSON_STRING.findall(inner) or re.findall(r"'([^']*)'", inner)
+    rest = _items("", following[at:])
+    return " ".join([*(_quoted(word) for word in words), rest]).rstrip()
+
+
+def _items(first: str, following: Sequence[str]) -> str:
+    """Words that stand one on a line, as in a manifest."""
+    words: list[str] = []
+    for text in (first, *following):
+        key = _KEY.match(text)
+        if key:
+            inline = key[1].strip()
+            if inline.startswith("["):
+                words += [_quoted(w) for w in _JSON_STRING.findall(inline)]
+            elif inline not in ("", "|", ">", "|-", ">-"):
+                words.append(inline)
+            continue
+        item = _ITEM.match(text)
+        if item:
+            value = item[1]
+            unquoted = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else None
+            words.append(_quoted(unquoted) if unquoted is not None else value.rstrip("\\").strip())
+        elif text.strip() and text is not first:
+            break
+    return " ".join(words)
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word) if not _MODULE.search(word) or " " not in word else word
+
+
+def read_command(command: str) -> dict[str, Value]:
+    """The flags after the module's name by field name, and the environment variables SGLang and its libraries read.
+
+    A flag without a value is True, one with several a list. Values are typed as they look.
+    """
+    module = _MODULE.search(command)
+    found: dict[str, Value] = {name: _typed(_bare(value)) for name, value in _ENVIRONMENT.findall(command[:20_000])}
+    words = _words(command[module.end() :] if module else command)
+    name: str | None = None
+    if module and module[0].endswith("serve") and words and not words[0].startswith("-"):
+        found["model_path"] = words[0]
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            flag, equals, value = word[2:].partition("=")
+            name = field_name(flag)
+            if not re.fullmatch(r"\w+", name) or name in _BENCHMARK:
+                name = None
+                continue
+            found[name] = _typed(value) if equals else True
+            name = None if equals else name
+        elif word in _ENDS or word.startswith((">", "2>")):
+            break
+        elif word.endswith(";"):
+            if name is not None:
+                found[name] = _typed(word[:-1])
+            break
+        elif name is not None:
+            now = found.get(name)
+            typed = _typed(word)
+            found[name] = typed if now is True else [*now, typed] if isinstance(now, list) else [now, typed]
+        if len(found) >= MAX_ARGUMENTS:
+            break
+    return found
+
+
+def _words(text: str) -> list[str]:
+    text = text.replace("\\\n", " ").replace("\\ ", " ") if text.count("\\ ") > 1 else text
+    try:
+        return shlex.split(text, comments=False)
+    except ValueError:
+        return [word.strip("'\"") for word in text.split()]
+
+
+def _bare(value: str) -> str:
+    return value[1:-1] if value[:1] in "'\"" and value[-1:] == value[:1] and len(value) > 1 else value
+
+
+def field_name(flag: str) -> str:
+    """The server_args field of a flag."""
+    name = flag.strip().lstrip("-").replace("-", "_")
+    return _ALIASES.get(name, name)
+
+
+def _typed(word: str) -> Value:
+    if re.fullmatch(r"-?\d{1,18}", word):
+        return int(word)
+    if re.fullmatch(r"-?\d*\.\d+|-?\d+\.\d*", word) and len(word) < 30:
+        return float(word)
+    return {"true": True, "false": False, "none": None}.get(word.lower(), word)
