@@ -22,6 +22,8 @@ class Arithmetic:
     window         both cell sizes of a sliding-window hybrid, its ratio and split rule
     reserved       GiB of the budget kept for something else (multimodal reservation of 0.5.19 and later)
     assumptions    in words, what is taken for granted where the log does not decide
+    likely         False for the way of a release that the log's wording rules out: builds between two releases
+                   carry rules of either, so it counts where the likely ones do not fit
     """
 
     family: Family
@@ -38,6 +40,7 @@ class Arithmetic:
     split: swa.SplitRule = swa.SplitRule.JOINT
     reserved: float = 0.0
     assumptions: tuple[str, ...] = ()
+    likely: bool = True
 
     def state_gib(self, budget: float) -> float:
         """GiB of request states out of a budget."""

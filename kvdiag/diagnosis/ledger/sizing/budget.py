@@ -140,7 +140,7 @@ def compute(inputs: SizingInputs) -> Budget | None:
         memory_tokens=chosen.arithmetic.bounded(kv, capped=False),
         tokens=tokens,
         error_percent=error,
-        candidates=tried,
+        candidates=tuple(one for one in tried if one.arithmetic.likely or one is chosen),
     )
 
 
@@ -259,20 +259,24 @@ def _draft_ways(inputs: SizingInputs, ways: list[Arithmetic]) -> Iterable[Arithm
         yield from ways
         return
     extra = drafts.headroom(draft.algorithm, inputs.max_running_requests, draft.steps, draft.top_k, draft.draft_tokens)
-    adds = drafts.adds_headroom(inputs.release) if draft.before_pool is not True else False
-    charges = drafts.is_charged(inputs.release, draft.before_pool, inputs.family is Family.SWA)
+    early = draft.before_pool is True
+    adds = False if early else drafts.adds_headroom(inputs.release)
+    hybrid = inputs.family is Family.SWA
+    charges = drafts.is_charged(inputs.release, draft.before_pool, draft.algorithm, hybrid)
     for way in ways:
-        plain = replace(way, assumptions=(*way.assumptions,))
-        charged = _charge_draft(inputs, way) if charges is not False else None
-        added = replace(way, headroom=extra) if extra and adds is not False else None
-        options: list[Arithmetic | None]
-        if charges is True:
-            options = [charged or plain]
-        elif adds is True:
-            options = [added or plain]
-        else:
-            options = [plain, charged, added]
-        yield from (option for option in options if option is not None)
+        charged = _charge_draft(inputs, way)
+        added = replace(way, headroom=extra) if extra else None
+        # what the release does, what it may do, and, where only the wording names it, what its neighbours do
+        ranked = (
+            (way, charges is not True and adds is not True),
+            (charged, charges is not False),
+            (added, adds is not False),
+        )
+        likely = [option for option, may in ranked if may and option is not None]
+        yield from likely or [way]
+        if inputs.release.exact is None:
+            unlikely = [option for option, may in ranked if not may and option is not None and not early]
+            yield from (replace(option, likely=False) for option in unlikely if option not in (likely or [way]))
 
 
 def _charge_draft(inputs: SizingInputs, way: Arithmetic) -> Arithmetic | None:
@@ -306,6 +310,7 @@ def _try(way: Arithmetic, kv: Estimate, inputs: SizingInputs) -> Candidate:
 def _choose(tried: tuple[Candidate, ...], inputs: SizingInputs) -> Candidate:
     """The most likely of those that fit the log's count about as well as the nearest; by release when none fits."""
     fitting = [candidate for candidate in tried if candidate.fits]
+    fitting = [candidate for candidate in fitting if candidate.arithmetic.likely] or fitting
     if not fitting or not inputs.tokens:
         return tried[0]
     count = inputs.tokens

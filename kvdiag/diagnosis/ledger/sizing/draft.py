@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
 
 _TREE = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
+_BLOCK = ("DFLASH", "DSPARK")
 
 
 def headroom(
@@ -38,15 +39,17 @@ def charged_cell(cell: float, layers: int, draft_layers: int = 1) -> int:
     return int(cell * (1 + draft_layers / layers)) if layers > 0 else int(cell)
 
 
-def is_charged(release: ReleaseRange, before_pool: bool | None, hybrid_window: bool = False) -> bool | None:
+def is_charged(
+    release: ReleaseRange, before_pool: bool | None, algorithm: str | None = None, hybrid_window: bool = False
+) -> bool | None:
     """Whether the budget already pays for the draft's pool.
 
     The order of the log decides before the version text does: a draft loaded before the target's pool is budgeted.
-    Targets with sliding windows charge it since 0.5.15.
+    Targets with sliding windows charge it since 0.5.15, block drafts (DFLASH, DSPARK) on them since 0.5.19 only.
+    Source: pool_configurator.py, DefaultPoolConfigurator and HybridSWAPoolConfigurator.
     """
-    known = release.reaches("0.5.15" if hybrid_window else "0.5.14")
     if before_pool is False:
         return False
-    if before_pool is True and not hybrid_window:
-        return True
-    return known
+    if hybrid_window:
+        return release.reaches("0.5.19" if (algorithm or "").upper() in _BLOCK else "0.5.15")
+    return True if before_pool is True else release.reaches("0.5.14")

@@ -218,6 +218,8 @@ def describe(way: Arithmetic) -> str:
         words.append("request states first")
     if way.headroom:
         words.append(f"{way.headroom:,} tokens added for the draft (0.4.3–0.5.6)")
+    if not way.likely:
+        words.append("as a neighbouring release counts; the wording alone speaks against it")
     words.extend(way.assumptions)
     if way.family is Family.DSV4:
         words.append("the byte rate the log prints")
