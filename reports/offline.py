@@ -49,14 +49,14 @@ def offline_page(document: Document, name: str = "") -> str:
 
 
 def _apart(html: str, number: int) -> str:
-    """Several launches in one file keep their anchors apart; those of log lines are the log's own, and shared."""
+    """Several launches in one file keep anchors and names apart; anchors of log lines are the log's own, and shared."""
 
     def renamed(match: re.Match[str]) -> str:
         return f"{match.group(1)}n{number}-{match.group(2)}"
 
-    kept = re.sub(r'((?:href="#| id=")(?:L\d|F\d+L\d|launch-))', lambda m: m.group(1).replace('"', '"\x00', 1), html)
-    kept = kept.replace('href="\x00#', 'href="\x00#')
-    return _IDS.sub(renamed, kept).replace("\x00", "")
+    kept = re.sub(r'(?:href="#| id=")(?=L\d|F\d+L\d|launch-)', lambda match: match.group().replace('"', '"\x00'), html)
+    named = re.sub(r'( aria-label="[^"]*)"', rf'\1, launch {number}"', kept)
+    return _IDS.sub(renamed, named).replace("\x00", "")
 
 
 @cache

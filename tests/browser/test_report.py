@@ -1,0 +1,283 @@
+"""The report page in a browser: reading, walking, asking what if; nothing goes outside or breaks the policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from ingest.arrival import folder_of
+from ingest.models import State, StoredReport, Upload
+from ingest.stored import columns_of
+from tests.documents import document, with_ranks
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+Open = Callable[..., Page]
+
+
+class Visit:
+    """A page that notes every error, refused style or script, and request to elsewhere."""
+
+    def __init__(self, page: Page, site: str) -> None:
+        self.page, self.site = page, site
+        self.problems: list[str] = []
+        page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("request", lambda request: self._look_at(request.url))
+
+    def _look_at(self, url: str) -> None:
+        if not url.startswith((self.site, "data:", "blob:")):
+            self.problems.append(url)
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self.site + path)
+        return self.page
+
+
+@pytest.fixture
+def visit(page: Page, live_server: Any) -> Visit:
+    return Visit(page, live_server.url)
+
+
+def stored(made: dict[str, Any], lines: list[str] | None = None) -> str:
+    """The address of a report, with a masked log of these lines behind it."""
+    upload = Upload.objects.create(state=State.READY, phase="ready")
+    if lines is not None:
+        folder = folder_of(upload.public_id) / "masked"
+        folder.mkdir(parents=True)
+        (folder / "a.log").write_text("\n".join(lines) + "\n", "utf-8")
+        made["upload"]["files"][0]["lines"] = len(lines)
+        upload.files = [{"name": "a.log", "path": "masked/a.log", "lines": len(lines)}]
+        upload.save()
+    StoredReport.objects.create(upload=upload, engine=made["engine"], **columns_of(made))
+    return f"/r/{upload.public_id}/"
+
+
+def violations(page: Page) -> list[str]:
+    return [f"{each['id']}: {each['nodes'][0]['html'][:160]}" for each in Axe().run(page).response["violations"]]
+
+
+@pytest.mark.parametrize("name", ["kimi-k25-8gpu", "llama-two-launches", "lone-oom-line", "not-sglang"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_has_no_barrier_and_no_error(visit: Visit, name: str, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page = visit.open(stored(document(name)))
+    page.wait_for_load_state("networkidle")
+    for part in page.locator("details:not(.menu):not(.navmenu)").all():
+        part.evaluate("part => { part.open = true; }")
+    assert violations(page) == []
+    assert visit.problems == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1440])
+def test_no_page_is_wider_than_its_screen(visit: Visit, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    for name in ("kimi-k25-8gpu", "llama-two-launches", "lone-oom-line"):
+        page = visit.open(stored(document(name)))
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("path", ["/rules/", "/compare/", "/design/"])
+def test_pages_beside_the_report_have_no_barrier(visit: Visit, path: str) -> None:
+    page = visit.open(path)
+    page.wait_for_load_state("networkidle")
+    assert violations(page) == []
+    assert visit.problems == []
+
+
+def test_the_comparison_has_no_barrier(visit: Visit) -> None:
+    address = stored(document("llama-two-launches"))
+    page = visit.open(f"/compare/?r={address.strip('/').split('/')[-1]}")
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("#plot-budgets .main-svg").first).to_be_visible()
+    assert violations(page) == []
+    assert visit.problems == []
+
+
+def test_charts_are_drawn_and_follow_the_unit(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    expect(page.locator("#plot-budget")).to_contain_text("Weights 72.33")
+    page.get_by_role("button", name="tokens", exact=True).click()
+    expect(page.locator("#twin-budget tbody tr").nth(1)).to_contain_text("159,215")
+    expect(page.locator("#plot-budget")).to_contain_text("159,215")
+    page.reload()
+    expect(page.get_by_role("button", name="tokens", exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+def test_every_rank_can_be_seen(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    page.get_by_role("button", name="Every rank").click()
+    expect(page.locator("#plot-budget")).to_contain_text("TP7")
+
+
+def test_a_click_on_a_segment_leads_to_its_line(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    bar = page.locator("#plot-budget .main-svg").first
+    expect(bar).to_be_visible()
+    page.locator("#plot-budget").scroll_into_view_if_needed()
+    box = page.locator("#plot-budget").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.32)
+    expect(page.locator("#plot-budget .hoverlayer")).to_contain_text("Weights")
+    page.mouse.click(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.32)
+    page.wait_for_url(re.compile("#L231$"))
+
+
+def test_a_change_is_copied_without_its_signs(visit: Visit) -> None:
+    visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit.open(stored(document("llama-refused")))
+    page.locator(".finding").first.get_by_role("button", name="Copy").click()
+    expect(page.locator(".toast")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == "python -m sglang.launch_server \\\n--mem-fraction-static 0.90 \\"
+
+
+def test_n_and_p_walk_the_findings(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    second = page.locator(".finding").nth(1)
+    expect(second).to_have_attribute("open", "")
+    expect(second.locator("summary")).to_be_focused()
+    page.keyboard.press("p")
+    expect(page.locator(".finding").first.locator("summary")).to_be_focused()
+
+
+def test_keys_are_explained_on_a_question_mark(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next, previous finding")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_launch_has_an_address_of_its_own(visit: Visit) -> None:
+    page = visit.open(stored(document("llama-two-launches")))
+    page.get_by_role("navigation", name="Launches").get_by_text("Launch 1").click()
+    page.wait_for_url(re.compile(r"\?launch=1"))
+    expect(page.locator(".verdict__turn")).to_have_text("Lower the fraction")
+
+
+def test_arguments_can_be_filtered(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page.get_by_label("Filter arguments").fill("fraction")
+    shown = page.locator("#config-groups [data-words]:visible")
+    expect(shown).to_have_count(1)
+    page.get_by_label("Filter arguments").fill("nothing like it")
+    expect(page.locator("#config-groups [data-none]")).to_be_visible()
+
+
+def test_what_if_answers_and_keeps_the_scenario_in_the_address(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    panel = page.locator("#whatif")
+    panel.scroll_into_view_if_needed()
+    expect(panel.locator('[data-out="tokens"]')).to_have_text("159,277")
+    panel.get_by_label("--mem-fraction-static").evaluate(
+        "knob => { knob.value = '0.9'; knob.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    expect(panel.locator('[data-out="tokens"]')).to_contain_text("≈ 188,0")
+    expect(panel.locator("#whatif-diff .add")).to_have_text("--mem-fraction-static 0.9 \\")
+    page.wait_for_url(re.compile("wf.mem_fraction_static=0.9"))
+    page.reload()
+    expect(panel.locator('[data-out="tokens"]')).to_contain_text("≈ 188,0")
+    panel.get_by_role("button", name="Back to observed").click()
+    expect(panel.locator('[data-out="tokens"]')).to_have_text("159,277")
+
+
+def test_an_impossible_scenario_shows_no_figure(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")) + "?wf.mem_fraction_static=0.72#whatif")
+    panel = page.locator("#whatif")
+    expect(panel.locator('[data-out="verdict"]')).to_have_class(re.compile("notice--critical"))
+    expect(panel.locator('[data-out="tokens"]')).to_have_text("none")
+
+
+def test_the_choice_of_colours_is_kept(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page.get_by_role("button", name="Dark colours").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert visit.problems == []
+
+
+def test_a_chart_can_be_taken_along(visit: Visit, tmp_path: Path) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    taken = {}
+    for kind in ("CSV", "PNG", "SVG"):
+        page.locator("#budget summary[aria-label='Export']").click()
+        with page.expect_download() as download:
+            page.locator("#budget .menu__list").get_by_text(kind).click()
+        taken[kind] = tmp_path / kind
+        download.value.save_as(taken[kind])
+    table = taken["CSV"].read_text("utf-8-sig")
+    assert "Weights,72.33" in table
+    assert taken["PNG"].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in taken["SVG"].read_text("utf-8")
+    assert visit.problems == []
+
+
+def test_the_page_reads_without_a_script(browser: Any, live_server: Any) -> None:
+    address = stored(document("llama-refused"))
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(live_server.url + address)
+    expect(page.locator(".verdict__line")).to_contain_text("The weights take 65.86")
+    expect(page.locator("#plot-budget svg.still")).to_be_visible()
+    expect(page.locator(".finding").first).to_contain_text("--mem-fraction-static 0.90")
+    expect(page.locator(".needs-js:visible")).to_have_count(0)
+    context.close()
+
+
+def test_nothing_moves_when_the_charts_arrive(visit: Visit) -> None:
+    visit.page.add_init_script(
+        "window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach(entry => "
+        "{ if (!entry.hadRecentInput) window.moved += entry.value; })).observe({type: 'layout-shift', buffered: true});"
+    )
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    expect(page.locator("#plot-waterfall .main-svg").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("window.moved") < 0.02
+
+
+def test_paper_shows_every_finding(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page.wait_for_load_state("networkidle")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    for finding in page.locator(".finding").all():
+        expect(finding.locator(".finding__body")).to_be_visible()
+    expect(page.locator(".topbar")).to_be_hidden()
+
+
+def test_512_ranks_can_be_read(visit: Visit) -> None:
+    page = visit.open(stored(with_ranks(512, odd=40)))
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    expect(page.locator("#plot-budget")).to_contain_text("× 500")
+    assert page.locator("#plot-budget .ytick").count() <= 16
+    assert visit.problems == []
+
+
+def test_the_file_to_keep_opens_from_disk_without_a_barrier(page: Page, tmp_path: Path) -> None:
+    from reports.offline import offline_page
+
+    file = tmp_path / "report.html"
+    file.write_text(offline_page(document("llama-two-launches")), "utf-8")
+    problems: list[str] = []
+    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: problems.append(request.url) if not request.url.startswith("file:") else None)
+    page.goto(file.as_uri())
+    expect(page.locator("article")).to_have_count(2)
+    assert violations(page) == []
+    assert problems == []

@@ -1,0 +1,193 @@
+"""The log viewer in a browser: anchors, gaps, search, filters, and a long log that stays quick."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_report import Visit, stored
+from tests.documents import document
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+EVIL = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+LENGTH = 5_000
+
+
+@pytest.fixture
+def visit(page: Page, live_server: Any) -> Visit:
+    return Visit(page, live_server.url)
+
+
+def lines() -> list[str]:
+    """A log of 5,000 lines, with what logs hold: ranks, errors, colours, progress bars, markup, a long line."""
+    made = [f"[2026-11-29 09:14:42 TP{n % 8}] line {n}" for n in range(1, LENGTH + 1)]
+    made[499] = "\x1b[31mred words\x1b[0m and \x1b]8;;http://example.org\x07a link\x1b]8;;\x07 \x1b[2Kplain"
+    made[500] = EVIL
+    made[501] = "Loading:   0%|          | 0/64\rLoading:  50%|#####     | 32/64\rLoading: 100%|##########| 64/64"
+    made[502] = "x" * 9_000
+    made[2999] = "RuntimeError: CUDA out of memory"
+    made[3999] = "ValueError: a second error"
+    return made
+
+
+@pytest.fixture
+def log(visit: Visit) -> Page:
+    page = visit.open(stored(document("kimi-k25-8gpu"), lines()))
+    expect(page.locator(".minimap svg")).to_be_attached()
+    return page
+
+
+def go(page: Page, anchor: str) -> None:
+    page.evaluate(f"location.hash = '{anchor}'")
+
+
+def test_a_line_has_an_address_and_its_gap_opens(log: Page) -> None:
+    go(log, "L1234")
+    line = log.locator("#L1234")
+    expect(line).to_contain_text("line 1234")
+    expect(line).to_have_class(re.compile("is-target"))
+    expect(line).to_be_in_viewport()
+
+
+def test_an_address_of_a_line_works_from_outside(visit: Visit) -> None:
+    address = stored(document("kimi-k25-8gpu"), lines())
+    page = visit.open(address + "#L2222-L2224")
+    for number in (2222, 2223, 2224):
+        expect(page.locator(f"#L{number}")).to_have_class(re.compile("is-target"))
+    expect(page.locator("#L2225")).not_to_have_class(re.compile("is-target"))
+
+
+def test_a_range_is_marked_with_shift(log: Page) -> None:
+    go(log, "L700")
+    log.locator("#L700 > a").click()
+    log.locator("#L703 > a").click(modifiers=["Shift"])
+    assert log.evaluate("location.hash") == "#L700-L703"
+    expect(log.locator("li.is-target")).to_have_count(4)
+
+
+def test_back_returns_to_the_line_before(log: Page) -> None:
+    go(log, "L700")
+    expect(log.locator("#L700")).to_have_class(re.compile("is-target"))
+    go(log, "L900")
+    expect(log.locator("#L900")).to_have_class(re.compile("is-target"))
+    log.go_back()
+    expect(log.locator("#L700")).to_have_class(re.compile("is-target"))
+
+
+def test_text_of_a_log_is_text(log: Page) -> None:
+    go(log, "L501")
+    expect(log.locator("#L501 code")).to_have_text(EVIL)
+    assert log.title() != "broken"
+    expect(log.locator("#log img")).to_have_count(0)
+
+
+def test_colours_are_shown_and_every_other_escape_is_dropped(log: Page) -> None:
+    go(log, "L500")
+    expect(log.locator("#L500 code")).to_have_text("red words and a link plain")
+    expect(log.locator("#L500 .a-red")).to_have_text("red words")
+    expect(log.locator("#L500 code a")).to_have_count(0)
+
+
+def test_a_progress_bar_is_folded_to_its_last_state(log: Page) -> None:
+    go(log, "L502")
+    expect(log.locator("#L502 code")).to_have_text("Loading: 100%|##########| 64/64")
+
+
+def test_a_long_line_is_cut_and_shown_on_demand(log: Page) -> None:
+    go(log, "L503")
+    more = log.locator("#L503 .log__more")
+    expect(more).to_contain_text("7,000 more letters")
+    more.click()
+    expect(log.locator("#L503 code")).to_have_text("x" * 9_000)
+
+
+def test_numbers_are_not_copied(log: Page) -> None:
+    go(log, "L700")
+    expect(log.locator("#L701")).to_be_visible()
+    picked = log.evaluate(
+        "(() => { const range = document.createRange(); range.setStartBefore(document.querySelector('#L700'));"
+        "range.setEndAfter(document.querySelector('#L701')); const chosen = getSelection();"
+        "chosen.removeAllRanges(); chosen.addRange(range); return chosen.toString(); })()"
+    )
+    assert "line 700" in picked and "line 701" in picked
+    assert not re.search(r"^\s*70[01]\s*$", picked, re.MULTILINE)
+
+
+def test_the_whole_log_is_one_scroll(log: Page) -> None:
+    log.locator("[data-log-fold]").click()
+    frame = log.locator(".log__scroll")
+    expect(log.locator("#L1 code")).to_contain_text("line 1")
+    frame.evaluate("frame => { frame.scrollTop = frame.scrollHeight; }")
+    expect(log.locator(f"#L{LENGTH} code")).to_contain_text(f"line {LENGTH}")
+    assert log.locator(".log__body li").count() < 200, "only what is seen is in the page"
+
+
+def test_search_counts_and_walks(log: Page) -> None:
+    log.keyboard.press("/")
+    log.keyboard.type("line 12")
+    expect(log.locator("[data-log-count]")).to_have_text("111")
+    log.keyboard.press("Enter")
+    expect(log.locator("[data-log-count]")).to_have_text("1 of 111")
+    expect(log.locator("#L12 mark.find")).to_have_text("line 12")
+    log.get_by_role("button", name="Next match").click()
+    expect(log.locator("[data-log-count]")).to_have_text("2 of 111")
+    expect(log.locator("#L120")).to_be_in_viewport()
+
+
+def test_a_pattern_that_is_none_is_said_to_be_none(log: Page) -> None:
+    log.get_by_label("Search the log").fill("/(/")
+    expect(log.locator("[data-log-count]")).to_contain_text("cannot be searched")
+
+
+def test_a_rank_alone_can_be_read(log: Page) -> None:
+    log.get_by_label("Rank", exact=True).select_option("TP3")
+    first = log.locator(".log__body li").first
+    expect(first).to_have_attribute("id", "L3")
+    expect(first.locator("code")).to_contain_text("TP3] line 3")
+    expect(log.locator(".log__body li").nth(1)).to_have_attribute("id", "L11")
+    log.get_by_label("Rank", exact=True).select_option("")
+    expect(log.locator(".log__gap").first).to_be_visible()
+
+
+def test_errors_alone_can_be_read(log: Page) -> None:
+    log.get_by_label("Level").select_option("error")
+    expect(log.locator(".log__body li")).to_have_count(3)  # with the markup line, which speaks of an error
+
+
+def test_e_walks_the_errors(log: Page) -> None:
+    go(log, "L1000")
+    expect(log.locator("#L1000")).to_have_class(re.compile("is-target"))
+    log.keyboard.press("e")
+    log.wait_for_url(re.compile("#L3000$"))
+    expect(log.locator("#L3000")).to_be_in_viewport()
+    log.keyboard.press("e")
+    log.wait_for_url(re.compile("#L4000$"))
+    log.keyboard.press("E")
+    log.wait_for_url(re.compile("#L3000$"))
+
+
+def test_g_goes_to_a_line(log: Page) -> None:
+    log.keyboard.press("g")
+    log.get_by_role("spinbutton", name="Go to line").fill("4321")
+    log.keyboard.press("Enter")
+    expect(log.locator("#L4321")).to_be_in_viewport()
+
+
+def test_findings_are_marked_in_the_minimap(log: Page) -> None:
+    expect(log.locator(".minimap .mm-advice")).to_have_count(1)
+    assert log.locator(".minimap .mm-fact").count() > 5
+    log.locator(".minimap").click(position={"x": 20, "y": 5})
+    expect(log.locator(".log__body li[data-line]").first).to_be_visible()
+
+
+def test_the_viewer_breaks_nothing(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu"), lines()) + "#L3000")
+    expect(page.locator("#L3000")).to_be_in_viewport()
+    page.locator("[data-log-fold]").click()
+    page.locator("[data-log-wrap]").click()
+    expect(page.locator("#L3000")).to_be_in_viewport()
+    assert visit.problems == []
