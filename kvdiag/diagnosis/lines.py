@@ -48,6 +48,7 @@ class LogLine:
     rank    the rank's tokens as the prefix spells them, "" when it has none
     node    the process or machine that the carrier names, "" when it names none
     shown   the line as a reader sees it: masked, without colour codes, with its carrier
+    batches how many batch lines this one stands for; more than itself where only a sample of them is read
     """
 
     file: int
@@ -58,6 +59,7 @@ class LogLine:
     node: str = ""
     shown: str = ""
     after: Following | tuple[str, ...] = field(default=(), repr=False, compare=False)
+    batches: int = 1
 
     def following(self, count: int) -> tuple[str, ...]:
         """The texts of the next physical lines, at most `count` and at most what 8 KiB hold."""
@@ -167,7 +169,7 @@ class LineReader:
         blank = True
         for block in text.blocks:
             if block.offset == 0 and not block.seen:
-                width = width_of(_lines_of(block.data))
+                width = width_of(block.data)
             blank = blank and not block.data.strip(b"\0 \t\r\n")
             yield from page.read(block, width)
             self._progress(block.number)
@@ -209,7 +211,9 @@ class _Page:
         self._peaks = Peaks()
         self.carriers: set[str] = set()
         self.dense_all = self.dense_read = 0
+        self._prefixes: dict[bytes, tuple[str | None, str, str]] = {}
         self._taken = 0  # following lines that the last record took with it
+        self._stands_for = 1  # batch lines
 
     def read(self, block: Block, width: int | None) -> Iterator[LogLine]:
         data, seen = block.data, block.seen
@@ -221,9 +225,10 @@ class _Page:
             seen = len(clean_block(data[:seen])) if seen else 0
             data = cleaned
         ends = self._reader._scanner.ends(data)
+        batches: dict[int, int] = {}
         if self._reader._dense:
-            dense = self._dense_ends(data, block.offset)
-            ends = sorted([*ends, *dense]) if ends else sorted(dense)
+            batches = self._batches(data, block.offset)
+            ends = sorted([*ends, *batches]) if ends else sorted(batches)
         done = 0  # up to here the block's records have been read
         counted, number = seen, 0
         for end in ends:
@@ -245,6 +250,10 @@ class _Page:
             done = stop
             self._taken = 0
             at = block.number + number if numbers is None else numbers[min(number, len(numbers) - 1)]
+            self._stands_for = batches.get(end, 1)
+            if end in batches and (line := self._batch(data, begin, stop, at, batches[end])) is not None:
+                yield line
+                continue
             yield from self._records(data, begin, stop, at, block.ahead)
             for _ in range(self._taken):
                 done = data.find(b"\n", done) + 1 or len(data)
@@ -257,30 +266,53 @@ class _Page:
         begin = mark if mark >= 0 else low
         return begin, min(stop, begin + self._limits.line_bytes)
 
-    def _dense_ends(self, data: bytes, offset: int) -> list[int]:
+    def _batches(self, data: bytes, offset: int) -> dict[int, int]:
+        """Where the phrases of the batch lines to be read end, and how many batch lines each stands for."""
         exact = offset < self._limits.exact_batch_bytes
-        found: list[int] = []
+        found: dict[int, int] = {}
         for phrase in self._reader._dense:
             at = data.find(phrase)
             if at < 0:
                 continue
-            if exact:
-                before = len(found)
-                while at >= 0:
-                    found.append(at + len(phrase))
-                    at = data.find(phrase, at + len(phrase))
-                self.dense_all += len(found) - before
-                continue
-            for _ in range(self._limits.batch_sample):
-                if at < 0:
-                    break
-                found.append(at + len(phrase))
-                at = data.find(phrase, at + len(phrase))
-            self.dense_all += data.count(phrase)
+            length = len(phrase)
+            most = len(data) if exact else self._limits.batch_sample
+            before = len(found)
+            while at >= 0 and len(found) - before < most:
+                last = at + length
+                found[last] = 1
+                at = data.find(phrase, last)
+            count = len(found) - before
+            if at >= 0:
+                rest = data.count(phrase, at)
+                found[last] += rest
+                count += rest
+            self.dense_all += count
         if not exact and found:
-            found += self._peaks.new(data)
+            for peak in self._peaks.new(data):
+                found.setdefault(peak, 0)
         self.dense_read += len(found)
         return found
+
+    def _batch(self, data: bytes, begin: int, stop: int, number: int, batches: int) -> LogLine | None:
+        """A batch line with nothing but SGLang's prefix before it, read the short way; None for any other."""
+        close = data.find(b"] ", begin, begin + 80) + 2
+        if close < 2 or data.find(b"[", close, stop) >= 0:
+            return None
+        head = data[begin:close]
+        known = self._prefixes.get(head)
+        if known is None:
+            spelled = head.decode("latin-1")
+            prefix = read_prefix(spelled)
+            if prefix is None or prefix.end != len(head) - 1:
+                return None
+            if len(self._prefixes) > 4096:
+                self._prefixes.clear()
+            known = self._prefixes[head] = (prefix.clock, prefix.rank, spelled)
+        text = decode(data[close:stop]).rstrip()
+        if self._masker is not None:
+            text = self._masker.mask(text)
+        clock, rank, spelled = known
+        return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches)
 
     def _records(self, data: bytes, begin: int, stop: int, number: int, ahead: bytes) -> Iterator[LogLine]:
         raw = data[begin:stop]
@@ -299,7 +331,17 @@ class _Page:
             shown = segment[: plain.start(4)] + text
             if after is not None:
                 text, self._taken = join_cut(text, after.texts)
-            yield LogLine(self._file, number, peel_head(text), f"{date}T{clock}", rank[1:], "", shown, after or ())
+            yield LogLine(
+                self._file,
+                number,
+                peel_head(text),
+                f"{date}T{clock}",
+                rank[1:],
+                "",
+                shown,
+                after or (),
+                self._stands_for,
+            )
             return
         yield from self._peeled(clean(segment), raw, number, data, stop, ahead)
 
@@ -331,6 +373,7 @@ class _Page:
                     self._file, number, text, (prefix.clock if prefix else None) or peeled.clock,
                     prefix.rank if prefix else "", node,
                     shown if len(records) == 1 and not several else self._masked(record.strip()), after or (),
+                    self._stands_for,
                 )  # fmt: skip
 
     def _continued(self, text: str, cut: bool, after: Following) -> str:
@@ -374,10 +417,6 @@ def _spellings(phrases: Sequence[bytes]) -> list[bytes]:
             found[escaped] = None
             found[escaped.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")] = None
     return list(found)
-
-
-def _lines_of(data: bytes) -> list[bytes]:
-    return [line.rstrip(b"\r") for line in data.split(b"\n")]
 
 
 def _split(text: str) -> list[str]:

@@ -7,11 +7,8 @@ two is found. In any other file a line that is plainly cut takes its continuatio
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
-
-from kvdiag.diagnosis.prefix import read_prefix
 
 NARROWEST: Final = 40
 WIDEST: Final = 250  # SGLang's own lines are longer, so a file without a longer line has been wrapped
@@ -23,6 +20,9 @@ _OWN: Final = re.compile(
     r"xception): "
     r"|(?:INFO|WARNING|ERROR|DEBUG)[: ]|```|[\w@.-]+[:~][^ ]*[$#] |#+ |\s*$|\(\w+ pid=|[A-Z][a-z]{2} [ \d]\d \d"
     r"\d:|\{\"|\d+: |\w[\w.-]*-\d+ +\| "
+)
+_LOG: Final = re.compile(
+    r"server_args|^.{0,60}\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|avail mem|Load weight|sglang", re.DOTALL
 )
 _OOM: Final = re.compile(
     r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocat"
@@ -36,22 +36,27 @@ _OOM: Final = re.compile(
 _MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
 
 
-def width_of(lines: Sequence[bytes]) -> int | None:
-    """The width at which a file's lines were wrapped, or None where they were not."""
-    lengths = Counter(len(line) for line in lines)
-    width = max(lengths, default=0)
-    if not NARROWEST <= width <= WIDEST:
+def width_of(block: bytes) -> int | None:
+    """The width in characters at which a file's lines were wrapped, from its first block; None where they were not."""
+    if len(block) > WIDEST * 4 and max(map(len, block[: 64 << 10].split(b"\n"))) > WIDEST * 4:
+        return None
+    lines = _lines(block)
+    width = max(map(len, lines), default=0)
+    if not NARROWEST <= width <= WIDEST or not any(_LOG.search(line) for line in lines):
         return None
     full = 0
     for line, after in zip(lines, lines[1:], strict=False):
-        if _is_full(line, after, width) and not _OWN.match(after.decode("latin-1")):
-            full += 1
-            if full >= _ENOUGH and any(b"server_args" in x or read_prefix(x.decode("latin-1")) for x in lines):
-                return width
+        full += _is_full(line, after, width) and not _OWN.match(after)
+        if full >= _ENOUGH:
+            return width
     return None
 
 
-def _is_full(line: bytes, after: bytes, width: int) -> bool:
+def _lines(block: bytes) -> list[str]:
+    return [line.rstrip("\r") for line in block.decode("utf-8", "replace").split("\n")]
+
+
+def _is_full(line: str, after: str, width: int) -> bool:
     """Whether the next line's first word had no room on this one. Indented lines were printed so."""
     if not line or not after.strip():
         return False
@@ -63,27 +68,26 @@ def _is_full(line: bytes, after: bytes, width: int) -> bool:
 
 def unwrap(block: bytes, number: int, width: int) -> tuple[bytes, list[int]]:
     """A block with its wrapped lines joined, and the physical number of each line that is left, from `number` on."""
-    lines = block.split(b"\n")
+    lines = _lines(block)
     ended = not lines[-1]
     if ended:
         lines.pop()
-    joined: list[bytes] = []
+    joined: list[list[str]] = []
     numbers: list[int] = []
     open_line = False
     length = 0
     for at, line in enumerate(lines):
-        bare = line.rstrip(b"\r")
-        continues = open_line and length < LONGEST_JOIN and not _OWN.match(bare.decode("latin-1"))
-        if continues:
-            hard = len(lines[at - 1].rstrip(b"\r")) >= width
-            joined[-1] += bare if hard else b" " + bare.lstrip()
-            length += len(bare)
+        if open_line and length < LONGEST_JOIN and not _OWN.match(line):
+            hard = len(lines[at - 1]) >= width
+            joined[-1].append(line if hard else " " + line.lstrip())
+            length += len(line)
         else:
-            joined.append(bare)
+            joined.append([line])
             numbers.append(number + at)
-            length = len(bare)
-        open_line = at + 1 < len(lines) and _is_full(bare, lines[at + 1].rstrip(b"\r"), width)
-    return b"\n".join(joined) + (b"\n" if ended else b""), numbers
+            length = len(line)
+        open_line = at + 1 < len(lines) and _is_full(line, lines[at + 1], width)
+    text = "\n".join("".join(parts) for parts in joined)
+    return text.encode("utf-8", "replace") + (b"\n" if ended else b""), numbers
 
 
 def join_cut(text: str, following: Callable[[int], tuple[str, ...]]) -> tuple[str, int]:

@@ -157,7 +157,7 @@ def test_two_records_glued_into_one_line_are_two(read) -> None:
 
 
 def test_a_multi_line_message_in_json_keeps_its_lines(read) -> None:
-    message =
-    "[2025-03-08 12:29:13 TP3] Scheduler hit an exception: Traceback (most recent call last):\n  File x\nValueError: y"
+    traceback = "Traceback (most recent call last):\n  File x\nValueError: y"
+    message = f"[2025-03-08 12:29:13 TP3] Scheduler hit an exception: {traceback}"
     (line,) = read(json.dumps({"message": message}) + "\n" + json.dumps({"message": "next"}))
     assert line.following(3) == ("  File x", "ValueError: y", "next")
