@@ -113,3 +113,53 @@ def test_free_memory_wanted_scales_with_the_card():
     for opening, wanted in ((94.0, 5.0), (60.0, 5.0), (24.0, 2.0), (16.0, 1.5)):
         ranks = (RankMemory(id="", opening=opening, after_weights=10.0),)
         assert size_inputs(kimi(ranks=ranks)).wanted_free == wanted
+
+
+def test_a_pipeline_stage_with_more_layers_sets_the_tokens_of_all():
+    ranks = (
+        RankMemory(id="PP0 TP0", opening=94.0, after_weights=60.0, pool_end=13.9, pool=46.0, stage=0),
+        RankMemory(id="PP1 TP0", opening=94.0, after_weights=62.0, pool_end=18.9, pool=43.0, stage=1),
+    )
+    budget = 60.0 - 94.0 * 0.15
+    tokens = int(budget * 2**30 // 65_536)
+    sizing = size_inputs(
+        kimi(
+            fraction=0.85,
+            ranks=ranks,
+            tp=1,
+            pp=2,
+            family=Family.MHA,
+            geometry=None,
+            tokens=tokens,
+            pools=PrintedPools(tokens=tokens, gib=round(budget, 2), figures=2),
+            draft=None,
+        )
+    )
+    assert sizing.limited_by is LimitedBy.SMALLEST_RANK
+    assert sizing.limit.smallest == "PP0 TP0"
+    assert [cost.rank for cost in sizing.limit.costs] == ["PP1 TP0"]
+
+
+def test_an_aiter_factor_is_believed_when_the_reserve_shows_it():
+    opening, after, fraction = 190.0, 150.0, 0.9
+    effective = fraction * 0.85
+    tokens = int((after - opening * (1 - effective)) * 2**30 // 70_272)
+    ranks = (
+        RankMemory(id="TP0", opening=opening, after_weights=after, pool_end=round(opening * (1 - effective) - 0.05, 2)),
+    )
+    inputs = kimi(
+        fraction=fraction,
+        ranks=ranks,
+        tp=1,
+        tokens=tokens,
+        pools=PrintedPools(tokens=tokens, gib=round((tokens + 1) * 70_272 / 2**30, 2)),
+        draft=None,
+        platform="hip",
+        attention_backend="aiter",
+        release=ReleaseRange.read("0.5.1"),
+    )
+    sizing = size_inputs(inputs)
+    assert sizing.budget is not None and sizing.budget.fraction == effective
+    assert sizing.limited_by is LimitedBy.MEMORY
+    later = size_inputs(dataclasses.replace(inputs, release=ReleaseRange.read("0.5.9")))
+    assert later.budget is not None and later.budget.fraction == fraction

@@ -19,6 +19,8 @@ FORMULA = "after_weights − opening × (1 − mem_fraction_static)"
 EXACT = 0.13
 """GiB: what is allocated between the printed reading and SGLang's own (rotary tables, LoRA, torchao) at most."""
 
+_RESERVE = 0.5
+"""GiB that index tensors and request tables take at most between a reserve and the reading after the pool."""
 _INDISTINGUISHABLE = 0.02
 """GiB: two ways of counting this near each other are not told apart by printed digits."""
 
@@ -164,7 +166,7 @@ def effective_fraction(inputs: SizingInputs, readings: Readings) -> tuple[float,
         return abs(readings.opening.value * (1 - value) - left)
 
     best = min(factors, key=lambda factor: miss(printed * factor.factor))
-    if miss(printed * best.factor) + EXACT < miss(printed):
+    if miss(printed * best.factor) + EXACT < miss(printed) and miss(printed * best.factor) < _RESERVE:
         return printed * best.factor, best.reason
     return printed, ""
 

@@ -113,6 +113,9 @@ def _sparse(inputs: SizingInputs, printed: Estimate | None) -> CellSize | None:
                 return CellSize(Estimate.exactly(size.charged), None, "assumed", "the model's public shape")
             if _agrees(size.stored, printed):
                 return CellSize(Estimate.exactly(size.charged), printed, "geometry")
+            if _agrees(size.rows, printed):
+                note = "the pool line leaves the index keys out"
+                return CellSize(Estimate.exactly(size.charged), printed, "geometry", note)
     if printed is None:
         return None
     share, note = 1.0, ""

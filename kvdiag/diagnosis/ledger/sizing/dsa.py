@@ -15,10 +15,11 @@ _PACKED_EXTRA = 80
 
 @dataclass(frozen=True, slots=True)
 class SparseCell:
-    """Bytes a token takes on one rank: as the sizing charges it, and as the pools store it."""
+    """Bytes a token takes on one rank: as the sizing charges it, as the pools store it, and its rows alone."""
 
     charged: int
     stored: int
+    rows: int
 
 
 def bytes_per_token(
@@ -47,4 +48,4 @@ def bytes_per_token(
         if release.reaches("0.5.17") is not False:
             charged_row = stored_row
     stored_index = geometry.index_dim * 2 if platform == "npu" else index
-    return SparseCell((charged_row + index) * layers, (stored_row + stored_index) * layers)
+    return SparseCell((charged_row + index) * layers, (stored_row + stored_index) * layers, stored_row * layers)

@@ -140,7 +140,8 @@ def hidden_multipliers(
         factors.append(Multiplier(0.95, "multimodal model, ×0.95 at model start (0.3.0–0.4.4)"))
     if multimodal and releases.may("0.4.5", "0.4.7"):
         factors.append(Multiplier(0.90, "multimodal model, ×0.90 at model start (0.4.5–0.4.6)"))
-    rocm = platform == "hip" or (attention_backend or "").lower() == "aiter"
+    backend = (attention_backend or "").lower()
+    rocm = platform == "hip" and backend in ("", "aiter") or backend == "aiter"
     long = context is None or context > 8192
     if rocm and long and releases.may("0.4.7", "0.5.4"):
         factors.append(Multiplier(0.85, "AITER attention with a context over 8192, ×0.85 (0.4.7–0.5.3)"))

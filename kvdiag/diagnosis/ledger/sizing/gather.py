@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kvdiag.diagnosis.events.distributed import MemoryProfile
 from kvdiag.diagnosis.events.failure import NoRoomForPool
+from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import (
     BudgetReserved,
     DeepSeekV4Budget,
@@ -128,6 +129,7 @@ def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
         capacity=ledger.capacity.gib if ledger.capacity is not None else None,
         tokens=ledger.kv_tokens,
         pool=ledger.kv_size.gib if ledger.kv_size is not None else None,
+        stage=_coordinate(ledger.rank, "PP"),
     )
 
 
@@ -191,10 +193,10 @@ def _end(launch: Launch, ledger: Ledger) -> float | None:
 
 
 def _smallest(ledgers: Sequence[Ledger]) -> Ledger | None:
-    """The rank whose pool lines count: the one with the fewest tokens, else the first with a pool."""
+    """The rank whose pool lines count: the fewest tokens, and of those the largest pool (a stage with more layers)."""
     with_tokens = [ledger for ledger in ledgers if ledger.kv_tokens]
     if with_tokens:
-        return min(with_tokens, key=lambda ledger: ledger.kv_tokens or 0)
+        return min(with_tokens, key=lambda ledger: (ledger.kv_tokens or 0, -(ledger.kv_size or 0)))
     return next((ledger for ledger in ledgers if ledger.pools or ledger.mamba_size), ledgers[0] if ledgers else None)
 
 
@@ -321,6 +323,8 @@ def _platform(launch: Launch) -> str | None:
         if (oom.device or "").lower() == "hip":
             return "hip"
     if (_text(launch, "attention_backend") or "") == "aiter":
+        return "hip"
+    if any((named.name or "").upper().startswith(("AMD", "MI")) for named in launch.each(DeviceNamed)):
         return "hip"
     if (_text(launch, "attention_backend") or "") == "ascend":
         return "npu"

@@ -10,6 +10,8 @@ from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.swa import SplitRule
 from kvdiag.diagnosis.units import GIB
 
+UNIFIED = 0.3
+"""GiB by which the memory of a device that shares it with the host may move between reading and measurement."""
 _NOTABLE = 0.5
 """GiB: what the smallest rank must cost another before it is called the limit."""
 _NOTABLE_SHARE = 0.03
@@ -83,7 +85,8 @@ def decide(inputs: SizingInputs, budget: Budget | None) -> Limit:
     cap = inputs.max_total_tokens
     by_cap = cap is not None and budget.memory_tokens is not None and budget.memory_tokens.low > cap
     # a cap leaves no room for readings that are a little off
-    if not inside and share > 0.005 and (by_cap or abs(gap) > EXACT):
+    exact = UNIFIED if inputs.unified_memory else EXACT
+    if not inside and share > 0.005 and (by_cap or abs(gap) > exact):
         return _explain(inputs, budget, gap)
     return _exact(inputs, budget, gap)
 
@@ -106,11 +109,29 @@ def rank_costs(inputs: SizingInputs, budget: Budget) -> tuple[str, tuple[RankCos
         if rank.after_weights is not None and rank.opening is not None
     }
     costs = []
+    if inputs.pp > 1:
+        return _stage_costs(inputs, budget, cell)
     for rank, kv in alone.items():
         surplus = kv - budget.kv.value
         if surplus > 0.01:
             costs.append(RankCost(rank, surplus, int(surplus * GIB // cell) if cell > 0 else None))
     return budget.readings.smallest_rank, tuple(costs)
+
+
+def _stage_costs(inputs: SizingInputs, budget: Budget, cell: float) -> tuple[str, tuple[RankCost, ...]]:
+    """The pipeline stage with the largest pool, and what the others leave because all take its tokens."""
+    pools = [(rank.pool, rank.id) for rank in inputs.ranks if rank.pool is not None]
+    if not pools:
+        return budget.readings.smallest_rank, ()
+    largest, name = max(pools)
+    ends = {rank.id: rank.pool_end for rank in inputs.ranks if rank.pool_end is not None}
+    least = min(ends.values(), default=0.0)
+    costs = [
+        RankCost(rank, largest - pool, int((largest - pool) * GIB // cell) if cell > 0 else None)
+        for pool, rank in pools
+        if largest - pool > 0.01 and ends.get(rank, least + 1.0) - least > 0.01
+    ]
+    return name, tuple(costs)
 
 
 def surplus_after_pool(inputs: SizingInputs, budget: Budget) -> float | None:
