@@ -38,6 +38,7 @@ def offline_page(document: Document, name: str = "") -> str:
         context = {
             "page": page,
             "offline": True,
+            "launch_anchors": True,
             "report_url": "",
             "log_items": items if page.launch in found[-1:] or not found else [],
         }
