@@ -200,8 +200,9 @@ class Splitter:
         self.waiting.append(event)
 
     def _is_commanded(self) -> bool:
-        """Whether a command stands behind the current launch, so that a next one is about to start."""
-        return any(isinstance(e, LaunchCommand) for e in self.waiting)
+        """Whether a command stands behind a launch that is over, so that a next one is about to start."""
+        over = self.ended or self.results or self.fault is not None
+        return over and any(isinstance(e, LaunchCommand) for e in self.waiting)
 
     def _attributed(self, event: Event) -> Event:
         """An unprefixed line of a traceback, as the rank's that began it."""

@@ -25,7 +25,8 @@ class ServerArgs(Event):
 
 
 @read_from(
-    r"sglang[.](?:launch_server|bench_one_batch|bench_latency|bench_offline_throughput)|sglang serve |sglang[:-]router",
+    r"sglang[.](?:launch_server|bench_one_batch|bench_latency|bench_offline_throughput)(?:[\"',]|\s+(?:-|\\|\[)|\s*$)"
+    r"|sglang serve\s+[-\w/\\]",
     literals=(
         "sglang.launch_server",
         "sglang.bench_one_batch",
@@ -37,10 +38,12 @@ class ServerArgs(Event):
         "server_args=",
         "Traceback",
         'File "',
-        "RuntimeWarning",
-        "DeprecationWarning",
+        "Warning",
         "Killed",
         "deprecated",
+        "Example:",
+        "<model",
+        "DeepGEMM",
     ),
     fields={"command": r"(.*)"},
     samples=(
