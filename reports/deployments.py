@@ -24,6 +24,7 @@ from teams.audit import record
 from teams.models import Deployment, Membership
 
 MOST_LAUNCHES = 200
+MOST_STARTS = 50  # rows of the table; the drawing has all
 MOST_BUDGETS = 12
 PERIODS = {"35": "5 weeks", "182": "6 months", "all": "All"}
 
@@ -61,7 +62,8 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "newest": series.reports[0] if series.reports else None,
         "oldest": series.reports[-1] if series.reports else None,
         "history": history(shown, comparisons, baseline.report if baseline else None),
-        "starts": [(each, comparisons.get(each.pk)) for each in shown],
+        "starts": [(each, comparisons.get(each.pk)) for each in shown[:MOST_STARTS]],
+        "more_starts": max(0, len(shown) - MOST_STARTS),
         "budgets": budgets(_with_documents(shown[:MOST_BUDGETS])),
         "baseline": baseline,
         "thresholds": Thresholds.of(deployment.team.settings),
