@@ -83,7 +83,7 @@ class Arrival:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def keep(self) -> None:
-        """The row is about to be committed: the files stay."""
+        """The row is committed: the files stay."""
         self.kept = True
 
     def begin(self, name: str) -> Writer:

@@ -17,7 +17,7 @@ DIAGNOSE = "ingest.tasks.diagnose_upload"
 
 def enqueue_on_commit(upload_id: int) -> None:
     """Sends the id once the row is there to be found."""
-    transaction.on_commit(lambda: enqueue(upload_id))
+    transaction.on_commit(lambda: enqueue(upload_id), robust=True)
 
 
 def enqueue(upload_id: int) -> bool:

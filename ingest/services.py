@@ -77,15 +77,14 @@ def accept_upload(arrival: Arrival, sender: Sender, options: Options) -> Accepte
     try:
         with transaction.atomic():
             upload.save(force_insert=True)
-            arrival.keep()
             enqueue_on_commit(upload.pk)
     except IntegrityError:
         # two requests with one idempotency key at the same moment: the first one has it
         earlier = known_key(sender, options)
         if earlier is None:
             raise
-        arrival.kept = False
         return Accepted(earlier, is_new=False)
+    arrival.keep()
     return Accepted(upload, token)
 
 
@@ -177,6 +176,8 @@ def diagnose_upload(upload_id: int) -> None:
         store(turn, job, progress)
     elif ended.end is End.UNWANTED:
         shutil.rmtree(folder / job["masked_folder"], ignore_errors=True)
+        if not Upload.objects.filter(pk=upload.pk).exists():  # deleted meanwhile: the child may have written after that
+            remove_all(upload.public_id)
     elif ended.end is End.KILLED and give_back(turn):
         log.warning("The diagnosis of upload %s was killed at attempt %s", upload.pk, turn.attempt)
     else:

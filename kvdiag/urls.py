@@ -6,6 +6,11 @@ from kvdiag.api.docs import docs_page, limits_page
 from kvdiag.api.v1 import api
 from kvdiag.health import healthz, readyz
 
+handler400 = "kvdiag.error_pages.bad_request"
+handler403 = "kvdiag.error_pages.forbidden"
+handler404 = "kvdiag.error_pages.not_found"
+handler500 = "kvdiag.error_pages.failed"
+
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
