@@ -59,9 +59,17 @@ def flag_changes(
 
 
 def command_line(arguments: Mapping[str, Any], changes: Sequence[FlagChange]) -> str | None:
-    """The given flags with the changes in place; None when the log does not show which flags were given."""
+    """The given flags with the changes in place; None when the log does not show which flags were given.
+
+    Where the log has no command, a value that SGLang may have computed stands in it too: nothing tells it from a given
+    one. What SGLang fills in at every start is left out.
+    """
+    origins = ("given",) if _has_command(arguments) else ("given", "adjusted")
     given = {
-        name: value_of(arguments, name) for name in arguments if origin_of(arguments, name) in ("given", "adjusted")
+        name: value_of(arguments, name)
+        for name in arguments
+        if origin_of(arguments, name) in origins
+        and not (name in _FILLED_IN and origin_of(arguments, name) == "adjusted")
     }
     if not given:
         return None
@@ -77,6 +85,23 @@ def command_line(arguments: Mapping[str, Any], changes: Sequence[FlagChange]) ->
         if change.after is not None:
             words.extend(_words(change.flag, change.after))
     return " ".join([_PROGRAM, *words])
+
+
+_FILLED_IN = frozenset(
+    ("tokenizer_path", "served_model_name", "random_seed", "device", "page_size", "sampling_backend", "cuda_graph_bs")
+)
+
+
+def _has_command(arguments: Mapping[str, Any]) -> bool:
+    """Whether the given flags were read from a command: other lines than those the defaults were read from."""
+
+    def lines(*origins: str) -> set[str]:
+        found = (arguments[name] for name in arguments if origin_of(arguments, name) in origins)
+        each = (a.get("lines") if isinstance(a, Mapping) else getattr(a, "lines", ()) for a in found)
+        return {repr(line) for some in each for line in some or ()}
+
+    given = lines("given")
+    return bool(given) and not given <= lines("default", "adjusted")
 
 
 def flag(name: str) -> str:
