@@ -108,7 +108,7 @@ def startup(figures: dict[str, Any], release: str | None = "", scale: float = 1.
             figures=figures.get("kv_pieces", 4),
             swa_tokens=figures.get("swa_tokens_logged"),
             state_slots=slots,
-            state_gib=slots * figures["per_slot"] / 2**30 if slots else None,
+            state_gib=(slots + 1) * figures["per_slot"] / 2**30 if slots else None,  # one more is allocated
             bytes_per_full_token=figures["cell"] if family is Family.DSV4 else None,
         ),
         draft=draft,
