@@ -6,7 +6,7 @@ finish loading, SIGQUIT, exit codes and the shell's "Killed" after it are conseq
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kvdiag.diagnosis.events.distributed import UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
@@ -261,7 +261,7 @@ class _Inquest:
             when = moment(before[-1].line.clock) if before else None
         return (when.timestamp() if when is not None else 0.0, event.line.file, event.line.number)
 
-    def _failure(self, root: Event, roots: list[Event]) -> Failure:
+    def _failure(self, root: Event, roots: Sequence[Event]) -> Failure:
         capture = next((e for e in roots if isinstance(e, CaptureFailed)), None)
         kind, message = self._kind(root)
         stage = self._stage(root)

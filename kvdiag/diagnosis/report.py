@@ -14,13 +14,15 @@ from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
 from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
-from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import Launch, moment
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment
+from kvdiag.diagnosis.levers import levers
 from kvdiag.diagnosis.lines import FileInfo, LogLine
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Finding, Remedy, Severity
+from kvdiag.diagnosis.timeline import timeline
+from kvdiag.diagnosis.traffic import serving_document
 from kvdiag.diagnosis.units import to_gib
 from kvdiag.diagnosis.verdict import verdict
 
@@ -39,8 +41,7 @@ class Report:
     @classmethod
     def of(cls, cases: Sequence[tuple[Case, Checked]], files: Sequence[FileInfo], masked: dict[str, int]) -> Report:
         """From the checked cases of an upload."""
-        many = len(files) > 1
-        launches = [_launch(case, checked, many) for case, checked in cases]
+        launches = [_launch(case, checked, files) for case, checked in cases]
         return cls(
             {
                 "schema": SCHEMA,
@@ -106,8 +107,8 @@ class _Lines:
         return found
 
 
-def _launch(case: Case, checked: Checked, many: bool) -> dict[str, Any]:
-    launch, lines = case.launch, _Lines(many)
+def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str, Any]:
+    launch, lines = case.launch, _Lines(len(files) > 1)
     outcome = case.outcome
     failure = None
     if outcome.failure is not None:
@@ -116,6 +117,9 @@ def _launch(case: Case, checked: Checked, many: bool) -> dict[str, Any]:
             "stage": outcome.failure.stage.value if outcome.failure.stage else None,
             "message": outcome.failure.message,
             "lines": lines.all(outcome.failure.lines),
+            "consequences": [
+                {"what": c.what, "rank": c.line.rank, "line": lines.of(c.line)} for c in outcome.failure.consequences
+            ],
         }
     start = next((e.line.clock for e in launch.events if e.line.clock), None)
     return {
@@ -128,18 +132,30 @@ def _launch(case: Case, checked: Checked, many: bool) -> dict[str, Any]:
         "stage": outcome.stage.value if outcome.stage else None,
         "failure": failure,
         "verdict": verdict(case, checked),
-        "version": _version(launch),
+        "version": dict(launch.release),
         "model": _model(launch),
         "parallel": _parallel(launch),
         "arguments": {
             name: {"value": a.value, "origin": a.origin, "lines": [lines.at(x) for x in a.lines]}
             for name, a in launch.arguments.items()
         },
+        "phases": [
+            {
+                "phase": p.name,
+                "rank": p.rank,
+                "seconds": p.seconds,
+                "first_line": lines.of(p.first_line),
+                "last_line": lines.of(p.last_line),
+                "slowest": p.slowest,
+            }
+            for p in timeline(launch)
+        ],
         "ranks": [_rank(case, ledger, lines) for ledger in case.ledgers],
         "gpu": _gpu(case),
         "kv_cache": _kv_cache(case),
+        "levers": levers(case),
         "limits": _limits(case),
-        "serving": _serving(launch, lines),
+        "serving": serving_document(launch, lines.of, files),
         "oom": [_oom(oom, lines) for oom in launch.each(DeviceOutOfMemory)],
         "findings": [_finding(f, lines) for f in checked.findings],
         "checks": {"passed": [{"rule": r.id, "title": r.title} for r in checked.passed]},
@@ -158,13 +174,6 @@ def _ready_after(launch: Launch, start: str | None) -> float | None:
         return None
     seconds = (end - begin).total_seconds()
     return seconds if seconds >= 0 else None
-
-
-def _version(launch: Launch) -> dict[str, Any]:
-    release = getattr(launch, "release", None)
-    if release is None:
-        return {"exact": None, "from": None, "before": None, "basis": "wording"}
-    return dict(release)
 
 
 def _model(launch: Launch) -> dict[str, Any]:
@@ -219,7 +228,7 @@ def _rank(case: Case, ledger: Ledger, lines: _Lines) -> dict[str, Any]:
     return {
         "id": ledger.rank,
         **{key.lower(): _coordinate(ledger.rank, key) for key in ("DP", "PP", "TP", "EP")},
-        "node": None,
+        "node": ledger.rank.partition("/")[0] if "/" in ledger.rank else None,
         "gpu": ledger.gpu,
         "capacity_gib": to_gib(ledger.capacity, 4),
         "capacity_basis": ledger.capacity_basis.value if ledger.capacity_basis else None,
@@ -290,36 +299,6 @@ def _limits(case: Case) -> dict[str, Any]:
         "context_len": limits.context_len if limits else None,
         "available_gpu_mem_gib": to_gib(limits.available) if limits else None,
         "line": None,
-    }
-
-
-def _serving(launch: Launch, lines: _Lines) -> dict[str, Any] | None:
-    series = launch.series
-    retractions = launch.each(Retraction)
-    if not launch.has_traffic and not retractions:
-        return None
-    return {
-        "decode_batches": series.decode_batches,
-        "prefill_batches": series.prefill_batches,
-        "peak_token_usage": series.peak_usage,
-        "peak_swa_usage": series.peak_swa_usage,
-        "peak_mamba_usage": series.peak_mamba_usage,
-        "peak_running": series.peak_running,
-        "peak_queue": series.peak_queue,
-        "retractions": len(retractions),
-        "series": [
-            {
-                "line": lines.of(p.line),
-                "at": p.line.clock,
-                "kind": "decode" if hasattr(p, "throughput") else "prefill",
-                "running": p.running,
-                "queued": p.queued,
-                "usage": p.usage,
-                "throughput": getattr(p, "throughput", None),
-                "new_tokens": getattr(p, "new_tokens", None),
-            }
-            for p in series.points
-        ],
     }
 
 

@@ -1,0 +1,106 @@
+"""The serving part of a report: counts and peaks of the batch lines, a series to plot, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kvdiag.diagnosis.events.requests import RequestTooLong, SlotLeak
+from kvdiag.diagnosis.events.serving import DecodeBatch, HealthCheckFailed, PrefillBatch, Retraction, RetractionAborted
+from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.lines import FileInfo, LogLine
+
+Reference = Callable[[LogLine], Any]
+
+_DECODE_KEYS = (
+    "tokens",
+    "throughput",
+    "accept_length",
+    "accept_rate",
+    "swa_usage",
+    "mamba_usage",
+    "host_usage",
+    "preallocated_usage",
+    "retracted",
+    "preallocating",
+    "in_flight",
+    "graph",
+)
+_PREFILL_KEYS = (
+    "new_seqs",
+    "new_tokens",
+    "cached_tokens",
+    "pending_tokens",
+    "input_throughput",
+    "swa_usage",
+    "mamba_usage",
+    "preallocating",
+    "in_flight",
+    "graph",
+)
+
+
+def serving_document(launch: Launch, reference: Reference, files: Sequence[FileInfo] = ()) -> dict[str, Any] | None:
+    """`serving` of the report document; None for a launch without traffic.
+
+    Keys of a point stand only where its line has them. `sampled` tells that a long file's lines were not all read: the
+    peaks are exact all the same.
+    """
+    series = launch.series
+    retractions = launch.each(Retraction)
+    leaks, health = launch.each(SlotLeak), launch.each(HealthCheckFailed)
+    aborted, refused = launch.each(RetractionAborted), launch.each(RequestTooLong)
+    if not launch.has_traffic and not retractions and not leaks and not health and not refused:
+        return None
+    return {
+        "decode_batches": series.decode_batches,
+        "prefill_batches": series.prefill_batches,
+        "sampled": _sampled(files),
+        "peak_token_usage": series.peak_usage,
+        "peak_swa_usage": series.peak_swa_usage,
+        "peak_mamba_usage": series.peak_mamba_usage,
+        "peak_host_usage": series.peak_host_usage,
+        "peak_preallocated_usage": series.peak_preallocated_usage,
+        "peak_running": series.peak_running,
+        "peak_queue": series.peak_queue,
+        "peak_tokens": series.peak_tokens,
+        "peak_new_tokens": series.peak_new_tokens,
+        "peak_pending_tokens": series.peak_pending_tokens,
+        "peak_throughput": series.peak_throughput,
+        "peak_input_throughput": series.peak_input_throughput,
+        "mean_accept_length": series.mean_accept_length,
+        "retractions": len(retractions),
+        "retracted_requests": sum(e.requests or 0 for e in retractions) if retractions else 0,
+        "aborted_requests": len(aborted),
+        "refused_requests": len(refused),
+        "leaks": [reference(e.line) for e in leaks[:20]],
+        "health_failures": [reference(e.line) for e in health[:20]],
+        "retraction_lines": [reference(e.line) for e in retractions[:20]],
+        "series": [_point(batch, reference) for batch in series.points],
+    }
+
+
+def _point(batch: DecodeBatch | PrefillBatch, reference: Reference) -> dict[str, Any]:
+    keys = _DECODE_KEYS if isinstance(batch, DecodeBatch) else _PREFILL_KEYS
+    more = {key: value for key in keys if (value := getattr(batch, key)) is not None}
+    return {
+        "line": reference(batch.line),
+        "at": batch.line.clock,
+        "kind": "decode" if isinstance(batch, DecodeBatch) else "prefill",
+        "rank": batch.rank,
+        "running": batch.running,
+        "queued": batch.queued,
+        "usage": batch.usage,
+        **more,
+    }
+
+
+def _sampled(files: Sequence[FileInfo]) -> bool:
+    for info in files:
+        counts = info.batch_lines
+        if counts and counts.get("read", 0) < counts.get("all", 0):
+            return True
+    return False
+
+
+__all__ = ["serving_document"]
