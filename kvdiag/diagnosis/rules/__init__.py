@@ -8,7 +8,7 @@ from functools import cache
 
 from kvdiag.diagnosis.rules.rule import RULES, Rule
 
-_FORM = {"rule", "checking", "judgements", "thresholds", "catalogue"}  # modules here that are no rules
+_FORM = {"rule", "checking", "judgements", "thresholds", "catalogue", "clearing"}  # modules here that are no rules
 
 
 @cache

@@ -22,7 +22,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Se
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
-@rule(severity=Severity.CRITICAL, needs=(AllocatorAssertion,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     for assertion in case.launch.each(AllocatorAssertion)[:1]:
         free = judgements.free_at(case, assertion.line)

@@ -21,7 +21,7 @@ from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severi
 from kvdiag.diagnosis.units import MIB
 
 
-@rule(severity=Severity.CRITICAL, needs=(AttentionWorkspaceShort,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(AttentionWorkspaceShort)
     if not found:

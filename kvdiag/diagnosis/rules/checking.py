@@ -1,4 +1,4 @@
-"""All rules on one case: findings in order, what passed, and what could not run."""
+"""All rules on one case: findings in order, what passed and why, what does not apply, and what could not run."""
 
 from __future__ import annotations
 
@@ -7,27 +7,60 @@ import logging
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.rules import all_rules
+from kvdiag.diagnosis.rules.clearing import Cleared, cleared_suspects, figures_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Rule
 
 log = logging.getLogger(__name__)
 
+NOTHING_SEEN = "the log shows nothing of the kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A rule that looked and found nothing, with the figures it looked at."""
+
+    rule: Rule
+    because: str
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.rule.id
+
+    @property
+    def title(self) -> str:
+        """The rule's title."""
+        return self.rule.title
+
 
 @dataclass
 class Checked:
-    """What the rules say of a case."""
+    """What the rules say of a case.
+
+    passed          looked, and found nothing
+    not_applicable  the launch has nothing that the rule is about
+    not_run         the log lacks what the rule needs, or the rule failed
+    cleared         suspects an operator is likely to have, and why each is innocent
+    """
 
     findings: list[Finding] = field(default_factory=list)
-    passed: list[Rule] = field(default_factory=list)
+    passed: list[Passed] = field(default_factory=list)
+    not_applicable: list[tuple[Rule, str]] = field(default_factory=list)
     not_run: list[tuple[Rule, str]] = field(default_factory=list)
+    cleared: list[Cleared] = field(default_factory=list)
 
 
 def check_all(case: Case) -> Checked:
     """Run every rule; one that raises is named as not run and logged, and the others go on."""
     checked = Checked()
     for rule in all_rules():
-        missing = [kind.__name__ for kind in rule.needs if not case.launch.has(kind)]
+        idle = rule.idle_because(case)
+        if idle is not None:
+            checked.not_applicable.append((rule, idle))
+            continue
+        missing = [kind for kind in rule.needs if not case.launch.has(kind)]
         if missing:
-            checked.not_run.append((rule, f"the log has no {', '.join(missing)}"))
+            checked.not_run.append((rule, f"the log has no {', '.join(line_names(missing))}"))
             continue
         try:
             found = [
@@ -40,6 +73,33 @@ def check_all(case: Case) -> Checked:
         if found:
             checked.findings.extend(found)
         else:
-            checked.passed.append(rule)
-    checked.findings.sort(key=lambda x: (x.severity.weight if x.severity else 9, -x.stake, x.rule))
+            checked.passed.append(Passed(rule, figures_of(rule.id, case) or NOTHING_SEEN))
+    named = {x.rule for x in checked.findings}
+    checked.findings = [
+        dataclasses.replace(x, part_of="") if x.part_of and x.part_of not in named else x for x in checked.findings
+    ]
+    checked.findings.sort(key=_order)
+    checked.cleared = cleared_suspects(case, checked.findings)
     return checked
+
+
+def _order(finding: Finding) -> tuple[int, int, float, str]:
+    """The worst first, a cause before its symptoms, then by what is at stake."""
+    weight = finding.severity.weight if finding.severity else 9
+    return weight, bool(finding.part_of), -finding.stake, finding.rule
+
+
+_LINES = {
+    "WeightsLoaded": '"Load weight end"',
+    "KVPoolAllocated": '"KV Cache is allocated"',
+    "PoolEnd": '"Memory pool end"',
+    "GraphEnd": "end of a graph capture",
+}
+
+
+def line_names(kinds: list[type]) -> list[str]:
+    """Events as a reader of the log knows them."""
+    return [f"{_LINES.get(kind.__name__, kind.__name__)} line" for kind in kinds]
+
+
+__all__ = ["Checked", "Cleared", "Passed", "check_all"]

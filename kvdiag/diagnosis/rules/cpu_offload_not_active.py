@@ -21,7 +21,7 @@ from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL)
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_offload,))
 def check(case: Case) -> Iterator[Finding]:
     method, sign = judgements.ordinary_path(case), judgements.memory_ran_out(case)
     if method is None or sign is None or judgements.stage(case, sign) is not Stage.WEIGHTS:

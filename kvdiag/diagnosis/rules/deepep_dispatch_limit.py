@@ -23,7 +23,7 @@ from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severi
 DEFAULT_LIMIT = 128
 
 
-@rule(severity=Severity.CRITICAL, needs=(DispatchLimitExceeded,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(DispatchLimitExceeded)
     if not found:

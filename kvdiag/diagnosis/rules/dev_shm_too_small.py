@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(SharedMemoryFull,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(SharedMemoryFull)
     if not found:

@@ -21,7 +21,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cit
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
-@rule(severity=Severity.ADVICE, needs=(DesktopOnGPU,))
+@rule(severity=Severity.ADVICE)
 def check(case: Case) -> Iterator[Finding]:
     found, held = case.launch.first(DesktopOnGPU), held_by(case)
     if found is None or (held is not None and held < case.thresholds.desktop_least):

@@ -24,7 +24,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Se
 from kvdiag.diagnosis.units import GIB
 
 
-@rule(severity=Severity.WARNING)
+@rule(severity=Severity.WARNING, unless=(judgements.without_data_parallel,))
 def check(case: Case) -> Iterator[Finding]:
     if not judgements.attends_in_data_parallel(case):
         return

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import attends_in_data_parallel, size_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_tokens
 
 
-@rule(severity=Severity.INFO)
+@rule(severity=Severity.INFO, unless=(judgements.without_data_parallel,))
 def check(case: Case) -> Iterator[Finding]:
     ranks = size_of(case, "dp_size", "DP")
     if (

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MambaPool, PoolEnd
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import cell, knob, remedies
 from kvdiag.diagnosis.rules.judgements import draft_memory_returned
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
-@rule(severity=Severity.ADVICE, needs=(PoolEnd,), releases="0.5.14..")
+@rule(severity=Severity.ADVICE, needs=(PoolEnd,), releases="0.5.14..", unless=(judgements.without_draft,))
 def check(case: Case) -> Iterator[Finding]:
     loss = draft_memory_returned(case)
     if loss is None:

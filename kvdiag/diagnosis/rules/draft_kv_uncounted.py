@@ -23,7 +23,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Fin
 from kvdiag.diagnosis.units import Bytes, to_gib
 
 
-@rule(severity=Severity.CRITICAL)
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_draft,))
 def check(case: Case) -> Iterator[Finding]:
     sign = judgements.memory_ran_out(case)
     if sign is None or not judgements.is_draft_pool(case, sign):

@@ -14,13 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.judgements import has_draft
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_tokens
 
 
-@rule(severity=Severity.INFO)
+@rule(
+    severity=Severity.INFO,
+    unless=(
+        judgements.without_draft,
+        judgements.without_earlier_start,
+    ),
+)
 def check(case: Case) -> Iterator[Finding]:
     for before in reversed(case.earlier):
         if before.launch.value("model_path") != case.launch.value("model_path"):

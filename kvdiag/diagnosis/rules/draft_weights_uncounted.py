@@ -22,7 +22,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Se
 from kvdiag.diagnosis.units import Bytes, to_gib
 
 
-@rule(severity=Severity.CRITICAL, releases="..0.5.13")
+@rule(severity=Severity.CRITICAL, releases="..0.5.13", unless=(judgements.without_draft,))
 def check(case: Case) -> Iterator[Finding]:
     sign = judgements.memory_ran_out(case)
     if sign is None or not judgements.is_draft_start(case, sign) or judgements.is_draft_pool(case, sign):

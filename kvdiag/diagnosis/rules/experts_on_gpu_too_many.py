@@ -22,7 +22,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Se
 _FLAG = "kt_num_gpu_experts"
 
 
-@rule(severity=Severity.CRITICAL)
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_offload,))
 def check(case: Case) -> Iterator[Finding]:
     sign = judgements.memory_ran_out(case)
     if not judgements.keeps_experts(case) or sign is None or judgements.ordinary_path(case) is not None:

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import host_tier_knobs
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.WARNING, needs=(HostMemoryShort,), releases="..0.4.9")
+@rule(severity=Severity.WARNING, releases="..0.4.9", unless=(judgements.without_host_tier,))
 def check(case: Case) -> Iterator[Finding]:
     for short in case.launch.each(HostMemoryShort):
         if short.wanted is None or short.free is None or short.free < short.wanted:

@@ -22,7 +22,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Se
 from kvdiag.diagnosis.units import to_gib
 
 
-@rule(severity=Severity.CRITICAL, needs=(HostPool,))
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_host_tier,))
 def check(case: Case) -> Iterator[Finding]:
     sign, pool = judgements.memory_ran_out(case), case.launch.last(HostPool)
     if sign is None or pool is None or not judgements.is_before(pool.line, sign.line):

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import host_tier_knobs
 from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(HostMemoryShort,))
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_host_tier,))
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(HostMemoryShort)
     if not found:

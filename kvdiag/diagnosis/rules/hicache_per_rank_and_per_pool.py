@@ -16,12 +16,13 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import ExitCode, Killed
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostPool
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import host_tier_knobs
 from kvdiag.diagnosis.rules.judgements import killed_from_outside, ranks_in_tensor_group
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.WARNING)
+@rule(severity=Severity.WARNING, unless=(judgements.without_host_tier,))
 def check(case: Case) -> Iterator[Finding]:
     pools = [p for p in case.launch.each(HostPool) if p.size]
     short, killed = case.launch.first(HostMemoryShort), killed_from_outside(case)

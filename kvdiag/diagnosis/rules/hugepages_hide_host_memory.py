@@ -16,11 +16,12 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.events.platform import HugePages
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import host_tier_knobs
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.WARNING, needs=(HostMemoryShort, HugePages))
+@rule(severity=Severity.WARNING, unless=(judgements.without_host_tier,))
 def check(case: Case) -> Iterator[Finding]:
     pages, short = case.launch.first(HugePages), case.launch.first(HostMemoryShort)
     if pages is None or short is None or pages.pages == 0:

@@ -22,12 +22,16 @@ from kvdiag.diagnosis.events.failure import (
 )
 from kvdiag.diagnosis.events.frames import Frame
 from kvdiag.diagnosis.events.hardware import DeviceNamed
-from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory
+from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory, HostPool
 from kvdiag.diagnosis.events.kv_pool import (
+    DeepSeekV4Budget,
+    DeepSeekV4Pools,
     KVPoolAllocated,
     KVPoolReserved,
+    MambaPool,
     PoolBelowContext,
     PoolEnd,
+    RequestsCapped,
     SlidingWindowPool,
     SlidingWindowUsage,
 )
@@ -286,13 +290,12 @@ def attends_in_data_parallel(case: Case) -> bool:
 
 
 def speaks_of_late_release(case: Case) -> bool:
-    """Whether the launch has the flags of 0.5.14 and later, by its arguments or its wording."""
-    if any(
-        n in case.launch.arguments for n in ("cuda_graph_max_bs_decode", "cuda_graph_config", "cuda_graph_bs_decode")
-    ):
+    """Whether the launch has the flags of 0.5.14 and later, by its arguments, its wording or its release."""
+    late = ("cuda_graph_max_bs_decode", "cuda_graph_config", "cuda_graph_bs_decode")
+    if any(n in case.launch.arguments for n in late) or case.launch.releases.reaches("0.5.14"):
         return True
-    kinds = [e.kind or "" for e in case.launch.each(GraphBegin, GraphEnd)]
-    return any(k.strip().split(" ")[-1:] in (["decode"], ["prefill"], ["verify"]) for k in kinds)
+    kinds = [(e.kind or "").split()[-1:] for e in case.launch.each(GraphBegin, GraphEnd)]
+    return any(k in (["decode"], ["prefill"], ["verify"]) for k in kinds)
 
 
 def decode_graph_flag(case: Case) -> str:
@@ -527,13 +530,10 @@ def is_latent(case: Case) -> bool:
     return any(p.kv is not None for p in pools[:1])
 
 
-def release_range(case: Case) -> tuple[str | None, str | None, str | None]:
-    """The release, or the range the wording leaves: exact, from, before."""
-    found = getattr(case.launch, "release", None)
-    if found is None:
-        return None, None, None
-    known = dict(found)
-    return known.get("exact"), known.get("from"), known.get("before")
+def known_release(case: Case) -> str | None:
+    """The release that the log names; None where only its wording tells."""
+    exact = case.launch.releases.exact
+    return None if exact is None else str(exact)
 
 
 # More on the pool
@@ -656,7 +656,12 @@ class CaptureOverflow:
 def capture_overflow(case: Case) -> CaptureOverflow | None:
     """The overflow that ended a capture."""
     sign = memory_ran_out(case)
-    if sign is None or is_trainers(case, sign) or stage(case, sign) is not Stage.CUDA_GRAPH:
+    if (
+        sign is None
+        or is_trainers(case, sign)
+        or stage(case, sign) is not Stage.CUDA_GRAPH
+        or is_draft_pool(case, sign)
+    ):
         return None
     bar = last_before_or_on(case, sign.line, CaptureProgress)
     begun = last_before(case, sign.line, GraphBegin, GraphEnd, GraphSizes)
@@ -868,9 +873,7 @@ def balance_check_is_false(case: Case) -> bool:
 
 def inbalance_switch(case: Case) -> tuple[str, str]:
     """The environment variable, and its value, that switches the balance check off in this release."""
-    exact, since, _ = release_range(case)
-    known = exact or since
-    if known is not None and [int(x) for x in re.findall(r"\d+", known)[:3]] >= [0, 5, 9]:
+    if case.launch.releases.reaches("0.5.9"):
         return "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK", "false"
     return "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "1"
 
@@ -1023,14 +1026,81 @@ def failed_first(case: Case, lost: PeerLost) -> Event | None:
 
 
 def is_draft_pool(case: Case, event: Event) -> bool:
-    """Whether an event fell while a draft's KV pool was built: after its weights were loaded."""
-    if not is_draft_start(case, event):
-        return False
-    same = [e for e in case.launch.each(WeightsBegin, WeightsLoaded, PoolEnd) if is_before(e.line, event.line)]
+    """Whether an event fell while a draft's KV pool was built."""
+    same = [
+        e for e in case.launch.each(WeightsBegin, WeightsLoaded, PoolEnd, GraphBegin) if is_before(e.line, event.line)
+    ]
     if event.rank and any(e.rank == event.rank for e in same):
         same = [e for e in same if e.rank == event.rank]
     loaded = [e for e in same if isinstance(e, WeightsLoaded)]
-    begun = [e for e in same if isinstance(e, WeightsBegin)]
-    if len(loaded) < 2 or len(begun) > len(loaded):
+    if len(loaded) < 2 or isinstance(same[-1], WeightsBegin | GraphBegin):
         return False
-    return "load" not in sites(case, event)[:1]
+    ends = [e for e in same if isinstance(e, PoolEnd)]
+    if ends and isinstance(same[-1], PoolEnd) and is_before(loaded[1].line, ends[0].line):
+        # 0.5.14 and later: both models load before both pools; a multi-layer draft has a pool for each layer
+        return len(ends) == 1 or len(ends) > 2 or "pool" in sites(case, event)
+    return is_draft_start(case, event) and "load" not in sites(case, event)[:1]
+
+
+# What a launch does not have
+
+
+def without_draft(case: Case) -> str | None:
+    """No draft model speculates."""
+    loads: dict[str, int] = {}
+    for event in case.launch.each(WeightsLoaded):
+        loads[event.rank] = loads.get(event.rank, 0) + 1
+    drafted = has_draft(case) or any(n > 1 for n in loads.values()) or any(x.draft_pools for x in case.ledgers)
+    drafted = drafted or any(has_draft(x) for x in case.earlier)
+    return None if drafted else "no draft model speculates"
+
+
+def without_state(case: Case) -> str | None:
+    """No layer keeps a state."""
+    hybrid = (
+        case.launch.has(MambaPool, StateSlotsExhausted) or case.launch.number_of("max_mamba_cache_size") is not None
+    )
+    hybrid = hybrid or any(e.slots for e in case.launch.each(RequestsCapped))
+    return None if hybrid else "the model has no pool of states"
+
+
+def without_window(case: Case) -> str | None:
+    """No layer has a sliding window with a pool of its own."""
+    windowed = has_window(case) or case.launch.has(DeepSeekV4Budget, DeepSeekV4Pools)
+    windowed = windowed or case.launch.series.peak_swa_usage is not None
+    return None if windowed else "the model has no pool for sliding-window layers"
+
+
+def without_pipeline(case: Case) -> str | None:
+    """One stage holds all layers."""
+    return None if stages_in_pipeline(case) > 1 else "one pipeline stage holds all layers"
+
+
+def without_host_tier(case: Case) -> str | None:
+    """No host tier."""
+    tier = flag_is_given(case, "enable_hierarchical_cache", "hicache_size") or case.launch.has(
+        HostPool, HostMemoryShort
+    )
+    return None if tier else "no host tier is used"
+
+
+def without_data_parallel(case: Case) -> str | None:
+    """One rank serves all requests."""
+    dp = size_of(case, "dp_size", "DP") > 1 or attends_in_data_parallel(case)
+    return None if dp else "requests are not spread over data-parallel ranks"
+
+
+def without_offload(case: Case) -> str | None:
+    """All weights are to lie on the GPU."""
+    return None if asks_for_offload(case) else "no offload to the host is asked for"
+
+
+def without_trainer(case: Case) -> str | None:
+    """No trainer shares the GPUs, as far as the log tells."""
+    shared = case.launch.has(TrainerLine, MemorySaver) or any(trainer_of(e.line) for e in overflows(case))
+    return None if shared else "no trainer speaks in this log"
+
+
+def without_earlier_start(case: Case) -> str | None:
+    """Nothing to compare with."""
+    return None if case.earlier else "the upload holds no earlier start"

@@ -21,7 +21,7 @@ from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(KernelResourceShort,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(KernelResourceShort)
     if not found:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MambaPool
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import cell, knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -23,7 +24,7 @@ from kvdiag.diagnosis.units import format_gib, to_gib
 SLOTS_PER_REQUEST = 5  # the most a release reserves for one request
 
 
-@rule(severity=Severity.ADVICE, needs=(MambaPool,), releases="0.5.3..")
+@rule(severity=Severity.ADVICE, releases="0.5.3..", unless=(judgements.without_state,))
 def check(case: Case) -> Iterator[Finding]:
     pool = case.launch.first(MambaPool)
     ledger = next((x for x in case.ledgers if x.mamba_size and x.kv_size), None)

@@ -19,6 +19,7 @@ from kvdiag.diagnosis.events.kv_pool import MambaPool, RequestsCapped
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.requests import RunningLimit
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
@@ -30,7 +31,7 @@ def slots_of(case: Case) -> int | None:
     return pool or (int(pinned) if pinned else None)
 
 
-@rule(severity=Severity.ADVICE, needs=(), releases="0.5.2..")
+@rule(severity=Severity.ADVICE, releases="0.5.2..", unless=(judgements.without_state,))
 def check(case: Case) -> Iterator[Finding]:
     said = [
         e for e in case.launch.each(RequestsCapped) if e.slots or "mamba" in (e.by or "") or "auxiliary" in (e.by or "")

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.requests import StateSlotsExhausted
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(StateSlotsExhausted,), releases="0.5.7..")
+@rule(severity=Severity.CRITICAL, releases="0.5.7..", unless=(judgements.without_state,))
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(StateSlotsExhausted)
     if not found:

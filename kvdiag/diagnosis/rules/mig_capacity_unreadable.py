@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules._pricing import FRACTION
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.WARNING, needs=(CapacityUnreadable,))
+@rule(severity=Severity.WARNING)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(CapacityUnreadable)
     if not found:

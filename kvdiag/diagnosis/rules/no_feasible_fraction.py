@@ -20,7 +20,7 @@ from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL)
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_earlier_start,))
 def check(case: Case) -> Iterator[Finding]:
     pair = judgements.no_feasible_fraction(case)
     if pair is None:

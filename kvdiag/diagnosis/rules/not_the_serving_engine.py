@@ -20,7 +20,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cit
 from kvdiag.diagnosis.units import to_gib
 
 
-@rule(severity=Severity.CRITICAL)
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_trainer,))
 def check(case: Case) -> Iterator[Finding]:
     for oom in judgements.overflows(case):
         if not judgements.is_trainers(case, oom):

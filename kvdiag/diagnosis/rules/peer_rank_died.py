@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules.judgements import failed_first, ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(PeerLost,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     lost = case.launch.each(PeerLost)
     if not lost or case.is_ready:

@@ -16,11 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MambaPool
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.ADVICE, needs=(MambaPool,), releases="..0.5.15")
+@rule(
+    severity=Severity.ADVICE,
+    releases="..0.5.15",
+    unless=(
+        judgements.without_state,
+        judgements.without_pipeline,
+    ),
+)
 def check(case: Case) -> Iterator[Finding]:
     stages = stages_in_pipeline(case)
     ledger = next((x for x in case.ledgers if x.mamba_size and x.kv_size and x.mamba_slots), None)

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import stage_weights, uneven_stages
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
-@rule(severity=Severity.ADVICE, needs=(WeightsLoaded,))
+@rule(severity=Severity.ADVICE, needs=(WeightsLoaded,), unless=(judgements.without_pipeline,))
 def check(case: Case) -> Iterator[Finding]:
     if not uneven_stages(case):
         return

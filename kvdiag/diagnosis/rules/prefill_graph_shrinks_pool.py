@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import cell, prefill_graph_knobs
 from kvdiag.diagnosis.rules.judgements import prefill_captures
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, format_gib
 
 
-@rule(severity=Severity.INFO)
+@rule(severity=Severity.INFO, unless=(judgements.without_earlier_start,))
 def check(case: Case) -> Iterator[Finding]:
     for before in reversed(case.earlier):
         if before.launch.value("model_path") != case.launch.value("model_path"):

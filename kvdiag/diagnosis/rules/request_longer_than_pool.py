@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.requests import RequestTooLong
 from kvdiag.diagnosis.rules._pricing import eight_bit_kv, knob, raise_by_room, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
@@ -26,7 +25,7 @@ from kvdiag.diagnosis.rules.judgements import (
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.WARNING, needs=(RequestTooLong,))
+@rule(severity=Severity.WARNING)
 def check(case: Case) -> Iterator[Finding]:
     refused = refused_by_pool(case)
     if not refused:

@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.ADVICE, needs=(RequestsCapped,), releases="0.5.14..")
+@rule(severity=Severity.ADVICE, releases="0.5.14..")
 def check(case: Case) -> Iterator[Finding]:
     found = [e for e in case.launch.each(RequestsCapped) if e.wanted is not None and e.granted is not None]
     found = [e for e in found if (e.wanted or 0) > (e.granted or 0)]

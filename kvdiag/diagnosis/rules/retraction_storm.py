@@ -26,7 +26,7 @@ from kvdiag.diagnosis.rules.judgements import (
 from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.WARNING, needs=(Retraction,))
+@rule(severity=Severity.WARNING)
 def check(case: Case) -> Iterator[Finding]:
     found = sorted(case.launch.each(Retraction), key=lambda e: place(e.line))
     pushed = sum(e.requests or 1 for e in found)

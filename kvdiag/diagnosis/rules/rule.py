@@ -259,6 +259,7 @@ class Case:
 
 
 Check = Callable[[Case], Iterator[Finding]]
+Absence = Callable[[Case], str | None]
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,8 @@ class Rule:
 
     sections  "What it sees", "Why it matters", "What to do", "Sources", from the module's docstring
     needs     events without which it cannot run
+    releases  "first..last" examined release in which the cause exists; either end may be open
+    unless    reasons why a launch has nothing that the rule is about
     """
 
     id: str
@@ -276,13 +279,40 @@ class Rule:
     needs: tuple[type[Event], ...]
     releases: str | None
     check: Check
+    unless: tuple[Absence, ...] = ()
+
+    def idle_because(self, case: Case) -> str | None:
+        """Why the rule has nothing to look at in this launch; None where it applies."""
+        for absence in self.unless:
+            reason = absence(case)
+            if reason is not None:
+                return reason
+        if self.releases is not None:
+            since, before = release_bounds(self.releases)
+            if not case.launch.releases.may(since, before):
+                return f"it is about releases {self.releases.replace('..', ' to ').strip()}, not {case.launch.releases}"
+        return None
+
+
+def release_bounds(releases: str) -> tuple[str, str | None]:
+    """The first release of a range and the first one after it."""
+    first, dots, last = releases.partition("..")
+    last = last if dots else first
+    if not last:
+        return first or "0.1.0", None
+    major, minor, patch = (int(x) for x in last.split("."))
+    return first or "0.1.0", f"{major}.{minor}.{patch + 1}"
 
 
 RULES: list[Rule] = []
 
 
 def rule(
-    *, severity: Severity, needs: Sequence[type[Event]] = (), releases: str | None = None
+    *,
+    severity: Severity,
+    needs: Sequence[type[Event]] = (),
+    releases: str | None = None,
+    unless: Sequence[Absence] = (),
 ) -> Callable[[Check], Check]:
     """Register the decorated check under its file's name. Raises ValueError when the docstring lacks a section."""
 
@@ -293,7 +323,7 @@ def rule(
         if missing:
             raise ValueError(f"{check.__module__}: its docstring has no section {', '.join(missing)}")
         name = check.__module__.rsplit(".", 1)[-1].replace("_", "-").removeprefix("-")
-        RULES.append(Rule(name, title, severity, sections, tuple(needs), releases, check))
+        RULES.append(Rule(name, title, severity, sections, tuple(needs), releases, check, tuple(unless)))
         return check
 
     return register

@@ -20,7 +20,7 @@ from kvdiag.diagnosis.rules.judgements import fraction_limits_pool, is_eight_bit
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(LastRequestDoesNotFit,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(LastRequestDoesNotFit)
     if not found:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, has_window, low_ranks, stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
-@rule(severity=Severity.ADVICE, releases="0.5.8")
+@rule(severity=Severity.ADVICE, releases="0.5.8", unless=(judgements.without_window,))
 def check(case: Case) -> Iterator[Finding]:
     excess, opening = excess_after_pool(case), case.opening_size
     if not has_window(case) or excess is None or opening is None or low_ranks(case) or stages_in_pipeline(case) > 1:

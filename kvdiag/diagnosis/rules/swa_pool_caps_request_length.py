@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, DeepSeekV4Pools, SlidingWindowPool
 from kvdiag.diagnosis.events.requests import RequestTooLong
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
@@ -35,7 +36,7 @@ def window_tokens(case: Case) -> tuple[int, int] | None:
     return None
 
 
-@rule(severity=Severity.WARNING, needs=(RequestTooLong,))
+@rule(severity=Severity.WARNING, unless=(judgements.without_window,))
 def check(case: Case) -> Iterator[Finding]:
     tokens = window_tokens(case)
     refused = [e for e in case.launch.each(RequestTooLong) if e.limit]

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.judgements import fullest
 from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, rule
 
 
-@rule(severity=Severity.WARNING)
+@rule(severity=Severity.WARNING, unless=(judgements.without_window,))
 def check(case: Case) -> Iterator[Finding]:
     batch = fullest(case)
     if batch is None or batch.swa_usage is None or batch.usage is None:

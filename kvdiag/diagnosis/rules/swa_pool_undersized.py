@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, SlidingWindowPool
+from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.judgements import cap, place
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=())
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_window,))
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(SlidingWindowPool, DeepSeekV4Pools)
     if not found:

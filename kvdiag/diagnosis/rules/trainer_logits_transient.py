@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Re
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
-@rule(severity=Severity.CRITICAL)
+@rule(severity=Severity.CRITICAL, unless=(judgements.without_trainer,))
 def check(case: Case) -> Iterator[Finding]:
     for oom in judgements.overflows(case):
         if not judgements.is_trainers(case, oom) or (oom.tried or 0) < case.thresholds.trainer_request:

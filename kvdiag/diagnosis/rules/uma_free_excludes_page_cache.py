@@ -14,19 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules.judgements import release_range, unified_device
+from kvdiag.diagnosis.rules.judgements import unified_device
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
 
 @rule(severity=Severity.ADVICE, releases="..0.5.3")
 def check(case: Case) -> Iterator[Finding]:
     found = unified_device(case)
-    exact, _, before = release_range(case)
-    limit = exact or before
-    if found is None or limit is None:
-        return
-    numbers = tuple(int(x) for x in limit.split("post")[0].strip(".").split(".")[:3] if x.isdigit())
-    if not numbers or (numbers >= (0, 5, 4) if exact else numbers > (0, 5, 4)):
+    if found is None or case.launch.releases.reaches("0.5.4") is not False:
         return
     yield Finding(
         summary="This release counts the page cache as used memory on a device that shares its memory with the host",

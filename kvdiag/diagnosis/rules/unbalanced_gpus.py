@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules.judgements import balance_check_is_false, inbalance_
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, needs=(UnbalancedMemory,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     found = case.launch.each(UnbalancedMemory)
     if not found or balance_check_is_false(case):

@@ -21,7 +21,7 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cit
 from kvdiag.diagnosis.units import Bytes, to_gib
 
 
-@rule(severity=Severity.CRITICAL, needs=(OnlineUpdateBegin,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     sign = judgements.memory_ran_out(case)
     if sign is None or judgements.is_trainers(case, sign):

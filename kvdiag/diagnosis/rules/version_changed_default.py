@@ -14,26 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules.judgements import release_range
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules.judgements import known_release
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, format_gib, to_gib
 
 
-@rule(severity=Severity.INFO)
+@rule(severity=Severity.INFO, unless=(judgements.without_earlier_start,))
 def check(case: Case) -> Iterator[Finding]:
     for before in reversed(case.earlier):
-        now, then = release_range(case), release_range(before)
+        now, then = known_release(case), known_release(before)
         given = {n: a.value for n, a in case.launch.arguments.items() if a.origin == "given"}
         same = given == {n: a.value for n, a in before.launch.arguments.items() if a.origin == "given"}
-        apart = now[0] and then[0] and now[0] != then[0]
+        apart = now and then and now != then
         if not given or not same or not apart or case.free_at_end is None or before.free_at_end is None:
             continue
         change = case.free_at_end.available - before.free_at_end.available
         if abs(change) < GIB:
             return
         yield Finding(
-            summary=f"The same command leaves {format_gib(case.free_at_end.available)} with {now[0]} and"
-            f" {format_gib(before.free_at_end.available)} with {then[0]}",
+            summary=f"The same command leaves {format_gib(case.free_at_end.available)} with {now} and"
+            f" {format_gib(before.free_at_end.available)} with {then}",
             evidence=cite(case.free_at_end, before.free_at_end),
             confidence=Confidence.LIKELY,
             stake=abs(to_gib(change) or 0.0),

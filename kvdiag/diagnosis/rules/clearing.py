@@ -1,0 +1,204 @@
+"""Suspects an operator is likely to have, and why each is innocent; and the figures that a passed check looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kvdiag.diagnosis.events.cuda_graph import GraphEnd
+from kvdiag.diagnosis.events.kv_pool import MambaPool, MaxTotalTokensTooLarge
+from kvdiag.diagnosis.events.serving import Retraction
+from kvdiag.diagnosis.ledger.model import Moment
+from kvdiag.diagnosis.lines import LogLine
+from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules.rule import Case, Finding
+from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens
+
+CLOSES = 0.13  # GiB between the reserve and what is free after the pool that small allocations in between explain
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A suspicion, why it does not hold, and the lines that show it."""
+
+    claim: str
+    because: str
+    lines: tuple[LogLine, ...] = ()
+
+
+def cleared_suspects(case: Case, findings: Sequence[Finding]) -> list[Cleared]:
+    """The suspicions that the launch's figures refute, the likeliest first."""
+    named = {f.rule for f in findings}
+    return [found for suspect in _SUSPECTS for found in suspect(case, named)]
+
+
+def _request_limit(case: Case, named: set[str]) -> Iterator[Cleared]:
+    limits = case.limits
+    if limits is None or limits.max_running_requests is None or case.tokens is None or case.launch.has(MambaPool):
+        return
+    table = None
+    if limits.context_len is not None:
+        table = Bytes(limits.max_running_requests * (limits.context_len + 4) * 4)
+    size = "" if table is None else f"; its table of requests takes {format_gib(table)}"
+    yield Cleared(
+        f"max_running_requests={limits.max_running_requests} does not limit the KV pool",
+        f"Tokens are the budget divided by bytes a token; the request limit does not enter{size}.",
+        (limits.line,),
+    )
+
+
+def _nothing_lost(case: Case, named: set[str]) -> Iterator[Cleared]:
+    kept, after, pool = judgements.reserve(case), case.after_weights, case.after_pool
+    if kept is None or pool is None or case.opening_size is None or case.fraction is None:
+        return
+    gap = (pool.available - kept) / (1 << 30)
+    if abs(gap) > CLOSES or named & {"max-total-tokens-cap", "loader-memory-still-referenced"}:
+        return
+    yield Cleared(
+        "Nothing was lost between the end of loading and the pool",
+        f"What stays free after the pool is the reserve: {format_gib(case.opening_size)} × (1 − {case.fraction:g}) ="
+        f" {format_gib(kept)}; {format_gib(pool.available)} were printed. The fraction is one of what was free before"
+        " loading, not after.",
+        tuple(r.line for r in (case.opening, after, pool) if r is not None),
+    )
+
+
+def _no_cap(case: Case, named: set[str]) -> Iterator[Cleared]:
+    if case.tokens is None or judgements.cap(case) is not None:
+        return
+    too_large = case.launch.first(MaxTotalTokensTooLarge)
+    if too_large is not None:
+        yield Cleared(
+            "--max-total-tokens does not bind", "It asks for more than fits, so SGLang ignores it.", (too_large.line,)
+        )
+    elif case.launch.arguments and case.launch.value("max_total_tokens") is None:
+        yield Cleared(
+            "No cap holds the pool down",
+            "--max-total-tokens is not set.",
+            (case.limits.line,) if case.limits is not None else (),
+        )
+
+
+def _even_ranks(case: Case, named: set[str]) -> Iterator[Cleared]:
+    ends = [r for x in case.ledgers if (r := x.reading(Moment.WEIGHTS_END)) is not None]
+    if len(ends) < 2 or named & {"min-over-ranks", "pp-uneven-layers", "unbalanced-gpus"}:
+        return
+    low, high = min(ends, key=lambda r: r.available), max(ends, key=lambda r: r.available)
+    yield Cleared(
+        "No rank holds the others back",
+        f"After loading they differ by {format_gib(high.available - low.available)}.",
+        (low.line, high.line),
+    )
+
+
+def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
+    free = case.free_at_end
+    if free is None or not judgements.is_healthy(case):
+        return
+    yield Cleared(
+        f"The {format_gib(free.available)} free at the end are not wasted",
+        f"About {format_gib(case.wanted_range[1])} are wanted for prefill, logits and the allocator; what is there is"
+        " within the healthy range.",
+        (free.line,),
+    )
+
+
+def _pushed_back(case: Case, named: set[str]) -> Iterator[Cleared]:
+    found = case.launch.first(Retraction)
+    if found is None or "out of memory" not in found.line.text or judgements.memory_ran_out(case) is not None:
+        return
+    yield Cleared(
+        '"Decode out of memory happened" is no overflow of the GPU',
+        "Older releases print it when the KV pool is full and requests go back to the queue.",
+        (found.line,),
+    )
+
+
+_SUSPECTS: tuple[Callable[[Case, set[str]], Iterator[Cleared]], ...] = (
+    _request_limit,
+    _nothing_lost,
+    _no_cap,
+    _even_ranks,
+    _free_is_wanted,
+    _pushed_back,
+)
+
+
+# The figures a passed check looked at
+
+
+def figures_of(rule: str, case: Case) -> str | None:
+    """What a passed check compared; None where it only looked for a line."""
+    figures = _FIGURES.get(rule)
+    return figures(case) if figures is not None else None
+
+
+def _pool_against_context(case: Case) -> str | None:
+    if case.tokens is None or case.context_length is None:
+        return None
+    return f"{format_tokens(case.tokens)} tokens hold {case.tokens / case.context_length:.1f} requests of full length"
+
+
+def _free_against_wanted(case: Case) -> str | None:
+    free = case.free_at_end
+    if free is None:
+        return None
+    return f"{format_gib(free.available)} are free at the end, {format_gib(case.wanted_range[1])} wanted"
+
+
+def _weights_against_budget(case: Case) -> str | None:
+    minimum, fraction = judgements.minimum_fraction(case), judgements.stated_fraction(case)
+    if minimum is None or fraction is None:
+        return None
+    return f"the fraction {fraction:g} is above the least that starts, {minimum:.3f}"
+
+
+def _weights_against_card(case: Case) -> str | None:
+    if not case.opening_size or case.after_weights is None:
+        return None
+    return f"the weights take {100 * (1 - case.after_weights.available / case.opening_size):.0f} % of the free memory"
+
+
+def _graphs(case: Case) -> str | None:
+    by_rank: dict[str, int] = {}
+    for end in case.launch.each(GraphEnd):
+        by_rank[end.rank] = by_rank.get(end.rank, 0) + (end.used or 0)
+    return f"graphs take {format_gib(max(by_rank.values()))}" if by_rank else None
+
+
+def _ranks(case: Case) -> str | None:
+    ends = [r.available for x in case.ledgers if (r := x.reading(Moment.WEIGHTS_END)) is not None]
+    if len(ends) < 2:
+        return "one rank" if ends else None
+    return f"{len(ends)} ranks differ by {format_gib(max(ends) - min(ends))} after loading"
+
+
+def _reserve(case: Case) -> str | None:
+    excess = judgements.excess_after_pool(case)
+    if excess is None:
+        return None
+    return f"free memory after the pool is within {format_gib(abs(excess))} of the reserve"
+
+
+def _usage(case: Case) -> str | None:
+    peak = case.launch.series.peak_usage
+    return None if peak is None else f"the pool's use peaks at {100 * peak:.0f} %"
+
+
+def _pushed(case: Case) -> str | None:
+    return f"{len(case.launch.each(Retraction)) or 'no'} request{'' if len(case.launch.each(Retraction)) == 1 else 's'} pushed back"
+
+
+_FIGURES: dict[str, Callable[[Case], str | None]] = {
+    "pool-below-one-request": _pool_against_context,
+    "thin-slack-after-capture": _free_against_wanted,
+    "big-free-memory-left": _free_against_wanted,
+    "mem-fraction-too-low": _free_against_wanted,
+    "weights-exceed-static-budget": _weights_against_budget,
+    "weights-near-limit": _weights_against_card,
+    "graph-memory-large": _graphs,
+    "min-over-ranks": _ranks,
+    "loader-memory-still-referenced": _reserve,
+    "full-pool-exhausted": _usage,
+    "retraction-storm": _pushed,
+}
