@@ -18,11 +18,7 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     from kvdiag.diagnosis.events import Matcher
     from kvdiag.diagnosis.launches import split_launches
     from kvdiag.diagnosis.ledger.booking import book
-
-    try:
-        from kvdiag.diagnosis.ledger.sizing import size
-    except ImportError:
-        size = lambda launch, ledgers: None  # noqa: E731
+    from kvdiag.diagnosis.ledger.sizing import size
     from kvdiag.diagnosis.lines import LineReader, Log
     from kvdiag.diagnosis.outcome import judge
     from kvdiag.diagnosis.report import Report

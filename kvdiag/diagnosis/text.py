@@ -118,6 +118,7 @@ class _Terminal:
         yield from self._budget(launch)
         for finding in launch["findings"]:
             yield from self._finding(finding)
+        yield from self._levers(launch)
         for cleared in launch.get("cleared") or []:
             yield printable(f"cleared  {cleared['claim']} {cleared['because']}")
         checks = launch.get("checks") or {}
@@ -187,6 +188,22 @@ class _Terminal:
         limit = (cache.get("limited_by") or "unknown").replace("_", " ")
         yield f"Limited by: {limit}."
         yield ""
+
+    def _levers(self, launch: dict[str, Any]) -> Iterator[str]:
+        """What other settings would buy, one line each."""
+        rows = []
+        for lever in launch.get("levers") or []:
+            flags = " ".join(f"{f['flag']} {f['to'] or ''}".strip() for f in lever["flags"] if f["to"] is not None)
+            tokens, free = lever["total_tokens"] or lever["tokens"], lever["free_gib"]
+            figures = [f"{tokens['after']:,} tokens"] if tokens["after"] != tokens["before"] else ["as many tokens"]
+            figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
+            figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []
+            rows.append(f"  {flags or lever['what']:<34} ≈ {', '.join(figures)}")
+            rows += [f"      {cost}" for cost in lever["costs"][:1]]
+        if rows:
+            yield "What other settings would buy"
+            yield from (printable(row) for row in rows)
+            yield ""
 
     def _finding(self, finding: dict[str, Any]) -> Iterator[str]:
         ranks = finding["ranks"]
