@@ -210,7 +210,7 @@ def fold(cards: list[Card]) -> list[Card]:
         )
         for group in groups
     ]
-    merged.sort(key=lambda card: -card.count)
+    merged.sort(key=lambda card: (-card.count, -len(card.shares)))
     rest = sorted(merged[1:], key=lambda card: card.free if card.free is not None else 0.0)
     return merged[:1] + rest
 

@@ -292,12 +292,19 @@ def _bars(budget: Budget, *, each: bool) -> list[tuple[str, Card]]:
     if each and budget.ranks <= MOST_BARS:
         return sorted(((card.name, card) for card in budget.every), key=_natural)
     cards = list(budget.cards)
-    bars = [(f"{card.name} × {card.count}" if card.count > 1 else card.name, card) for card in cards[: MOST_BARS - 1]]
+    bars = [(_bar_name(card), card) for card in cards[: MOST_BARS - 1]]
     rest = cards[MOST_BARS - 1 :]
     if rest:
         middle = rest[len(rest) // 2]
         bars.append((f"{sum(card.count for card in rest)} others, as {middle.ranks[0]}", middle))
     return bars[1:] + bars[:1] if len(bars) > 1 else bars
+
+
+def _bar_name(card: Card) -> str:
+    if card.count == 1:
+        return card.name
+    name = card.name if len(card.name) <= 16 else f"{card.ranks[0] or 'GPU'} and others"
+    return f"{name} × {card.count}"
 
 
 def _natural(bar: tuple[str, Card]) -> tuple[Any, ...]:

@@ -43,6 +43,8 @@ def command_diff(remedy: dict[str, Any]) -> list[DiffLine]:
         flag = str(remedy.get("flag") or "")
         if not _FLAG.fullmatch(flag) and not _VARIABLE.fullmatch(flag):
             return []
+        if remedy.get("to") in (None, "") and remedy.get("direction") in ("raise", "lower"):
+            return []  # a direction without a value is words, not a command
         old = [[flag, remedy["from"]]] if remedy.get("from") not in (None, "") else []
         new = [[flag] if remedy.get("to") in (None, "") else [flag, remedy["to"]]]
         if remedy.get("direction") == "remove":

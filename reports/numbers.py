@@ -89,7 +89,9 @@ def _refusal(launch: Launch, rank: dict[str, Any], budget: Budget) -> list[Key]:
     if budget.boundary is not None and budget.fraction is not None:
         name = f"Allowed at {words.fraction(budget.fraction)}"
         keys.append(Key(name, words.gib(budget.boundary), "GiB", "derived", budget.boundary_lines, gib=budget.boundary))
-    least = dig(launch, "kv_cache", "fractions", "smallest_that_starts")
+    least = dig(launch, "kv_cache", "budget", "smallest_fraction")
+    if least is None:
+        least = dig(launch, "kv_cache", "fractions", "smallest_that_starts")
     if least is not None:
         refs = tuple(line_refs(dig(launch, "kv_cache", "budget", "lines")))
         keys.append(

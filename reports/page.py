@@ -180,7 +180,8 @@ class ReportPage:
         model = dig(self.launch, "model") or {}
         name = words.base_name(model.get("path")) or model.get("architecture") or ""
         extra = model.get("quantization") or model.get("dtype") or ""
-        extra = {"bfloat16": "BF16", "float16": "FP16", "torch.bfloat16": "BF16"}.get(str(extra), str(extra))
+        extra = str(extra).removeprefix("torch.")
+        extra = {"bfloat16": "BF16", "float16": "FP16"}.get(extra, extra)
         return f"{name}, {extra}" if name and extra else name
 
     def _gpu_words(self) -> str:
@@ -206,7 +207,7 @@ class ReportPage:
         layout = dig(self.launch, "parallel") or {}
         parts = [f"{key.upper()} {layout[key]}" for key in ("tp", "pp", "dp", "ep") if (layout.get(key) or 1) > 1]
         nodes = layout.get("nodes")
-        if nodes:
+        if nodes and (parts or nodes > 1):
             parts.append("one node" if nodes == 1 else f"{nodes} nodes")
         return ", ".join(parts)
 
@@ -257,11 +258,9 @@ class ReportPage:
     @cached_property
     def verdict_line(self) -> str:
         verdict = str(self.launch.get("verdict") or "")
-        for opening in ("Ready: ", "Ready, nothing to fix. ", "Incomplete: ", "Failed: "):
-            if verdict.startswith(opening):
-                rest = verdict[len(opening) :]
-                return rest[:1].upper() + rest[1:]
-        return verdict or "The log says too little for a verdict."
+        # The outcome stands beside the sentence already.
+        rest = re.sub(r"^(?:Ready|Failed|Incomplete)(?:, nothing to fix| at the stage [\w ]+)?[.:]\s+", "", verdict)
+        return rest[:1].upper() + rest[1:] if rest else verdict or "The log says too little for a verdict."
 
     @cached_property
     def turn(self) -> tuple[str, str] | None:
@@ -384,7 +383,7 @@ class ReportPage:
         return [
             Row("earlier", str(entry.get("pool")), gib=entry["gib"], lines=tuple(line_refs(entry.get("lines"))))
             for entry in listed(rank, "earlier")
-            if isinstance(entry.get("gib"), (int, float))
+            if isinstance(entry.get("gib"), (int, float)) and entry["gib"] >= 0.005
         ]
 
     @cached_property
@@ -661,7 +660,7 @@ def _shown(finding: dict[str, Any], rule: str, anchor: str, severity: str, *, fi
         summary=str(finding.get("summary") or rule),
         why=str(finding.get("why") or ""),
         formula=str(finding.get("formula") or ""),
-        ranks=spell_ranks([str(rank) for rank in listed(finding, "ranks")]) if finding.get("ranks") else "",
+        ranks=spell_ranks([str(rank) for rank in listed(finding, "ranks")]) if any(listed(finding, "ranks")) else "",
         evidence=tuple(evidence[:4]),
         more_evidence=max(0, len(evidence) - 4),
         remedies=tuple(_remedy(remedy) for remedy in listed(finding, "remedies")),

@@ -37,6 +37,7 @@ class ShownRule:
     sections: tuple[tuple[str, tuple[Block, ...]], ...] = ()
     releases: str = ""
     needs: tuple[str, ...] = ()
+    sees: str = ""
 
 
 def rules_context(rule_id: str) -> dict[str, Any] | None:
@@ -62,9 +63,17 @@ def shown_rule(rule: Any) -> ShownRule:
         severity=severity if severity in words.SEVERITIES else "info",
         group=next((key for key, _, marks in _GROUPS if any(mark in rule.id for mark in marks)), "start"),
         sections=tuple((name, blocks_of(text)) for name, text in rule.sections.items()),
+        sees=_first_sentence(next((text for name, text in rule.sections.items() if name == "What it sees"), "")),
         releases=_releases(getattr(rule, "releases", None)),
         needs=tuple(_spaced(getattr(event, "__name__", str(event))) for event in getattr(rule, "needs", ()) or ()),
     )
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a section, for the list."""
+    flat = " ".join(text.split())
+    match = re.match(r".{20,}?[.](?=\s|$)", flat)
+    return match.group() if match else flat
 
 
 def _weight(severity: str) -> int:

@@ -29,13 +29,14 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A fraction that was tried (solid) or is offered (hollow)."""
+    """A fraction that was tried (solid) or is offered (hollow). Words before and after the text stay off phones."""
 
     kind: str
     x: float
     y: float
     text: str
-    extra: str = ""
+    before: str = ""
+    after: str = ""
     bad: bool = False
     words_left: bool = False
 
@@ -80,7 +81,7 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
     known = dig(launch, "kv_cache", "fractions") or {}
     redone = dig(launch, "kv_cache", "budget") or {}
     observed = _number(known.get("observed"), redone.get("mem_fraction_static"))
-    least = _number(known.get("smallest_that_starts"), known.get("starts_from"), redone.get("smallest_fraction"))
+    least = _number(redone.get("smallest_fraction"), known.get("smallest_that_starts"), known.get("starts_from"))
     keeps = _number(known.get("keeps_wanted_free"), known.get("keeps_wanted"))
     most = _number(known.get("largest_that_fits"))
     if observed is None or (least is None and keeps is None):
@@ -175,26 +176,24 @@ def _marks(
 ) -> list[Mark]:
     failed = launch.get("outcome") == "failed"
     tokens = dig(launch, "kv_cache", "tokens")
-    second = to if to is not None and abs(to - observed) > 0.004 else None
     text = f"{words.fraction(observed)} failed" if failed else f"now {words.fraction(observed)}"
     if failed and dig(launch, "failure", "kind") == "sizing":
         text = f"{words.fraction(observed)} refused"
-    now_left = observed > 0.85 if second is None else second > observed
     marks = []
-    if second is not None:
-        now_left = second > observed
-        left = not now_left if abs(at(second) - at(observed)) > 12 or not now_left else False
-        left = left and at(second) > 75 and not any(value > second for value in others) or second < observed
-        marks.append(Mark("to", at(second), height(second), f"{words.fraction(second)} advised", words_left=left))
+    now_left = observed > 0.85
+    if to is not None and abs(to - observed) > 0.004:
+        # The words stand outside the two marks, unless another mark or the edge is there.
+        now_left = to > observed
+        crowded = any(value > to for value in others) or at(to) > 85
+        left = crowded if to > observed else True
+        marks.append(Mark("to", at(to), height(to), f"{words.fraction(to)} advised", words_left=left))
     elif keeps is not None and abs(keeps - observed) > 0.004 and not failed:
-        left = keeps < observed
-        now_left = not left
-        free = wanted_free(launch)
-        marks.append(
-            Mark("to", at(keeps), height(keeps), words.fraction(keeps), f" keeps {free} GiB free", words_left=left)
-        )
-    extra = f"{words.tokens(tokens)} tokens, " if tokens and not failed else ""
-    marks.append(Mark("now", at(observed), height(observed), text, extra, bad=failed, words_left=now_left))
+        now_left = keeps > observed
+        free = f" keeps {wanted_free(launch)} GiB free"
+        marks.append(Mark("to", at(keeps), height(keeps), words.fraction(keeps), after=free, words_left=not now_left))
+    held = f"{words.tokens(tokens)} tokens" if tokens and not failed else ""
+    before, after = (f"{held}, ", "") if held and now_left else ("", f", {held}") if held else ("", "")
+    marks.append(Mark("now", at(observed), height(observed), text, before, after, bad=failed, words_left=now_left))
     for value, outcome in others.items():
         marks.append(
             Mark(

@@ -88,7 +88,10 @@ def about(value: Any) -> str:
 
 def percent(value: Any, digits: int = 1) -> str:
     """76.912 → "76.9 %"."""
-    return _minus(f"{value:.{digits}f}\u00a0%") if isinstance(value, (int, float)) else ""
+    if not isinstance(value, (int, float)):
+        return ""
+    text = f"{value:.{digits}f}"
+    return _minus(text.lstrip("-") if float(text) == 0 else text) + "\u00a0%"
 
 
 def fraction(value: Any) -> str:

@@ -42,6 +42,11 @@ def coded(text: Any, fractions: Collection[str] = ()) -> SafeString:
     return _marked_up(str(text or ""), fractions or ())
 
 
+def _lowered(text: str) -> str:
+    """The sentence within another one; "KV" and flags stay as they are."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
 @register.simple_tag
 def cost(text: Any, fractions: Collection[str] = ()) -> SafeString:
     """A remedy's cost as a sentence that starts with "It costs"."""
@@ -51,7 +56,7 @@ def cost(text: Any, fractions: Collection[str] = ()) -> SafeString:
     if not words:
         return mark_safe("")
     if re.match(r"(costs? )?nothing\b", words, re.IGNORECASE) or not re.match(r"[A-Z][a-z]+ ", words):
-        return format_html("<b>It costs</b> {}", _marked_up(words[:1].lower() + words[1:], fractions or ()))
+        return format_html("<b>It costs</b> {}", _marked_up(_lowered(words), fractions or ()))
     return format_html("<b>Cost</b> {}", _marked_up(words, fractions or ()))
 
 
