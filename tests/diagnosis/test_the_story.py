@@ -61,7 +61,7 @@ def test_a_fraction_of_0904_keeps_the_wanted_free_memory() -> None:
     answer = what_if(mem_fraction_static=0.904)
     assert answer["tokens"]["after"] == pytest.approx(193_800, abs=100)
     assert answer["free_gib"]["after"] == pytest.approx(5.0, abs=0.06)
-    assert launch()["kv_cache"]["fractions"]["keeps_wanted"] == 0.904
+    assert launch()["kv_cache"]["fractions"]["keeps_wanted_free"] == 0.904
 
 
 def test_a_fraction_of_092_leaves_less_than_wanted_and_says_so() -> None:
@@ -72,7 +72,7 @@ def test_a_fraction_of_092_leaves_less_than_wanted_and_says_so() -> None:
 
 
 def test_below_0770_there_is_no_start() -> None:
-    assert launch()["kv_cache"]["fractions"]["starts_from"] == 0.77
+    assert launch()["kv_cache"]["fractions"]["smallest_that_starts"] == 0.77
     assert "0.7691" in what_if(mem_fraction_static=0.55)["refused"]
 
 
