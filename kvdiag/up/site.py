@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from http.client import HTTPConnection, HTTPException
@@ -52,6 +53,7 @@ class Site:
             # comes back by the lease of its row.
             self._start("worker", self._worker_command(), patience_s=15.0, orphan_signal=signal.SIGKILL)
             say(f"ready at {self.address}   (Ctrl-C stops it)")
+            self._say_setup_link()
             self._watch()
         finally:
             self._stop_all()
@@ -124,6 +126,20 @@ class Site:
         except DatabaseError as problem:
             reason = str(problem).strip().splitlines()[0].rstrip(".")
             raise CannotStart(f"The database does not answer ({reason}); look at DATABASE_URL.") from None
+
+    def _say_setup_link(self) -> None:
+        """The way to the first account, while there is none. Shown on the terminal, written nowhere."""
+        mark = self.data / "has-account"
+        if mark.exists():
+            return
+        command = [sys.executable, "-m", "django", "setup_link"]
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            if done.returncode == 0 and not done.stdout.strip():
+                mark.touch()
+            elif done.returncode == 0:
+                link = self.address.rstrip("/") + done.stdout.strip()
+                say(f"the first account is made at {link}   (works once, for a day)")
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
