@@ -34,6 +34,8 @@ _PLAIN: Final = re.compile(
     r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)((?: [A-Z][A-Z_]{0,15}\d{1,6}){0,8})\] ([^\[\x00-\x1f\x7f\\]*)$"
 )
 _TROUBLE: Final = re.compile(rb"Traceback|Error|rror:|xception|out of memory|[Kk]illed|SIGQUIT|died|exit code")
+_STRING_BREAK: Final = re.compile(r'(?<!\\)\\n(?:",?\s{0,40}"?)?')
+_STRING_END: Final = re.compile(r'(?<!\\)\\n",\s{0,40}"')
 _NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
 
 
@@ -91,10 +93,10 @@ class FileInfo:
 class Following:
     """The lines after one, decoded when they are asked for."""
 
-    __slots__ = ("_masker", "_raw", "_rest")
+    __slots__ = ("_carriers", "_masker", "_raw", "_rest")
 
-    def __init__(self, rest: str, raw: bytes, masker: Masker | None) -> None:
-        self._rest, self._raw, self._masker = rest, raw, masker
+    def __init__(self, rest: str, raw: bytes, masker: Masker | None, carriers: set[str]) -> None:
+        self._rest, self._raw, self._masker, self._carriers = rest, raw, masker, carriers
 
     def texts(self, count: int) -> tuple[str, ...]:
         """At most `count` texts; () once the lines are forgotten."""
@@ -102,7 +104,7 @@ class Following:
             return ()
         found = self._rest.split("\n", count)[:count] if self._rest else []
         for raw in self._raw.split(b"\n", count)[: count - len(found)]:
-            text = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])))
+            text = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])), self._carriers)
             found += text.split("\n")
         if self._masker is not None:
             found = self._masker.mask_block(found[:count])
@@ -264,7 +266,10 @@ class _Page:
         low = max(begin, end - _BEFORE)
         mark = data.rfind(b"[20", low, end)
         begin = mark if mark >= 0 else low
-        return begin, min(stop, begin + self._limits.line_bytes)
+        stop = min(stop, begin + self._limits.line_bytes)
+        # A document on one line holds its lines as strings: the last one whole.
+        ended = data.rfind(b"\\n", end, stop)
+        return begin, ended + 2 if ended >= 0 else stop
 
     def _batches(self, data: bytes, offset: int) -> dict[int, int]:
         """Where the phrases of the batch lines to be read end, and how many batch lines each stands for."""
@@ -352,7 +357,7 @@ class _Page:
         if peeled.host and masker is not None:
             node = masker.host(node)
         shown = self._shown(segment, peeled.text, peeled.node, node)
-        pieces = peeled.text.split("\n") if "\n" in peeled.text else [peeled.text]
+        pieces = _pieces(peeled.text)
         several = len(pieces) > 1
         for at, piece in enumerate(pieces):
             records = _split(piece)
@@ -403,7 +408,7 @@ class _Page:
             behind += ahead[: AHEAD - len(behind)]
         if len(behind) >= AHEAD:
             behind = behind[: behind.rfind(b"\n") + 1] or behind
-        following = Following(rest, behind, self._masker)
+        following = Following(rest, behind, self._masker, self.carriers)
         self._reader._remember(following, _TROUBLE.search(raw) is not None)
         return following
 
@@ -417,6 +422,15 @@ def _spellings(phrases: Sequence[bytes]) -> list[bytes]:
             found[escaped] = None
             found[escaped.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")] = None
     return list(found)
+
+
+def _pieces(text: str) -> list[str]:
+    """The lines in what a carrier held: several where it held several, or a whole document on one line."""
+    if "\n" in text:
+        return text.split("\n")
+    if "\\n" in text and (text[0] in '{["' or _STRING_END.search(text)):
+        return [unescape(piece) for piece in _STRING_BREAK.split(text) if piece.strip()]
+    return [text]
 
 
 def _split(text: str) -> list[str]:
@@ -437,8 +451,8 @@ def _split(text: str) -> list[str]:
     return records
 
 
-def _message_of(line: str) -> str:
+def _message_of(line: str, carriers: set[str]) -> str:
     """A following line's text: its carrier and its prefix taken off."""
-    text = peel(line, set()).text
+    text = peel(line, carriers).text
     prefix = read_prefix(text)
     return text[prefix.end :].strip() if prefix else text.strip()

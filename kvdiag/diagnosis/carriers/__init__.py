@@ -67,7 +67,7 @@ def peel(text: str, names: set[str]) -> Peeled:
             break  # SGLang's own prefix
         found = None
         for carrier in _BY_FIRST.get(text[:1], ()):
-            found = carrier.peel(text)
+            found = (carrier.again if carrier.again and carrier.name in names else carrier.peel)(text)
             if found is not None:
                 names.add(records.Records.name_of(text) if carrier is records.JSON else carrier.name)
                 break

@@ -33,11 +33,13 @@ class Carrier:
     name   as the report gives it
     first  the characters that such a line can begin with; a cheap test before `peel`
     peel   the line without the wrapper, or None when it has none of this kind
+    again  the same for a file that is known to have such wrappers, where less is asked of a line
     """
 
     name: str
     first: frozenset[str]
     peel: Callable[[str], Peeled | None]
+    again: Callable[[str], Peeled | None] | None = None
 
 
 DIGITS: Final = frozenset("0123456789")

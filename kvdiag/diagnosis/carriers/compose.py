@@ -20,8 +20,13 @@ def _peel(text: str) -> Peeled | None:
     return Peeled(text[found.end() :], node=found[1])
 
 
+def _again(text: str) -> Peeled | None:
+    found = _SERVICE.match(text)
+    return Peeled(text[found.end() :], node=found[1]) if found else None
+
+
 def _stamped(text: str) -> bool:
     return re.match(r"\[?\d{4}-\d\d-\d\d[ T]\d\d:|\[\d\d:\d\d:\d\d", text) is not None
 
 
-COMPOSE = Carrier("compose", LETTERS, _peel)
+COMPOSE = Carrier("compose", LETTERS, _peel, _again)

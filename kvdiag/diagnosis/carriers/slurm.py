@@ -9,6 +9,11 @@ from kvdiag.diagnosis.carriers.carrier import DIGITS, LOOKS_PRINTED, Carrier, Pe
 _TASK = re.compile(r" *(\d{1,5}): ")
 
 
+def _again(text: str) -> Peeled | None:
+    found = _TASK.match(text)
+    return Peeled(text[found.end() :], node=f"task{int(found[1])}") if found else None
+
+
 def _peel(text: str) -> Peeled | None:
     found = _TASK.match(text)
     if not found or not LOOKS_PRINTED.match(text, found.end()):
@@ -16,4 +21,4 @@ def _peel(text: str) -> Peeled | None:
     return Peeled(text[found.end() :], node=f"task{int(found[1])}")
 
 
-SLURM = Carrier("slurm", DIGITS | frozenset(" "), _peel)
+SLURM = Carrier("slurm", DIGITS | frozenset(" "), _peel, _again)

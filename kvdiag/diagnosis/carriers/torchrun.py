@@ -10,6 +10,12 @@ _RANK = re.compile(r"\[(rank\d{1,5}|default\d{1,5}|[\w-]{1,40}\d{1,5}/\d{1,5})\]
 _NUMBER = re.compile(r"\[(\d{1,5})\]: ?")  # mpirun and deepspeed launchers
 
 
+def _again(text: str) -> Peeled | None:
+    if found := _NUMBER.match(text):
+        return Peeled(text[found.end() :], node=f"rank{int(found[1])}")
+    return _peel(text)
+
+
 def _peel(text: str) -> Peeled | None:
     if found := _RANK.match(text):
         return Peeled(text[found.end() :], node=found[1])
@@ -19,4 +25,4 @@ def _peel(text: str) -> Peeled | None:
     return None
 
 
-TORCHRUN = Carrier("torchrun", frozenset("["), _peel)
+TORCHRUN = Carrier("torchrun", frozenset("["), _peel, _again)
