@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvdiag.diagnosis.ledger.sizing.release import Release, ReleaseRange, release
+from kvdiag.diagnosis.release import Release, ReleaseRange, release
 
 OLDEST = "0.3.6"
 _RUNNER = "sglang/srt/model_executor/model_runner.py"

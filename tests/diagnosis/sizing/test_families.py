@@ -1,14 +1,31 @@
 """Bytes per token, automatic fractions and state slots: known figures, family by family."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvdiag.diagnosis.ledger.sizing import Family, PrintedPools, draft, dsa, dsv4, linear, mha, mla, requests, swa
+from kvdiag.diagnosis.ledger.sizing import (
+    Family,
+    LimitedBy,
+    PrintedPools,
+    RankMemory,
+    draft,
+    dsa,
+    dsv4,
+    linear,
+    mha,
+    mla,
+    requests,
+    size_inputs,
+    swa,
+)
 from kvdiag.diagnosis.ledger.sizing.cell import cell_size
 from kvdiag.diagnosis.ledger.sizing.fraction import Machine, automatic, hidden_multipliers, vision_factor
 from kvdiag.diagnosis.ledger.sizing.geometry import geometry_of, read_config
 from kvdiag.diagnosis.ledger.sizing.release import Release, ReleaseRange, release
+from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from tests.diagnosis.sizing.launches import kimi
 
 NEW = ReleaseRange.read("0.5.17")
@@ -175,3 +192,53 @@ def test_a_range_is_sure_only_where_all_its_releases_agree():
     assert some.reaches("0.5.9") is None
     assert some.reaches("0.5.12") is False
     assert some.may("0.5.9", "0.5.10") and not some.may("0.5.14")
+
+
+def test_an_unknown_latent_model_is_charged_for_its_draft_by_its_own_layers():
+    for name in ("/models/unheard-of", "/models/Kimi-K2.5-INT4"):
+        tokens = int(10.4252 * 2**30 // 71_424)
+        base = kimi(
+            tokens=tokens,
+            gib=round((tokens + 1) * 70_272 / 2**30, 2),
+            geometry=geometry_of(name),
+            release=ReleaseRange.read("0.5.15"),
+        )
+        assert base.draft is not None
+        found = size_inputs(dataclasses.replace(base, draft=dataclasses.replace(base.draft, before_pool=True)))
+        assert found.budget is not None and found.budget.tokens is not None
+        assert abs(found.budget.tokens.value - tokens) < 5
+        assert found.limited_by is LimitedBy.MEMORY
+
+
+def test_a_window_pool_sized_by_requests_stays_while_the_full_pool_takes_the_rest():
+    full, window, requests_pool = 40_960, 409_600, 30_000
+    budget = 20.0 - 30.0 * 0.15
+    tokens = int((budget * 2**30 - requests_pool * window) // full)
+    inputs = kimi(
+        fraction=0.85,
+        ranks=(RankMemory(id="", opening=30.0, after_weights=20.0, pool_end=4.45, end=4.0),),
+        tp=1,
+        family=Family.SWA,
+        geometry=None,
+        draft=None,
+        release=ReleaseRange.read("0.5.17"),
+        radix_cache=False,
+        max_running_requests=16,
+        swa_ratio=0.8,
+        tokens=tokens,
+        pools=PrintedPools(
+            tokens=tokens,
+            gib=round(budget, 2),
+            figures=4,
+            full_gib=round(tokens * full / 2**30, 2),
+            swa_tokens=requests_pool,
+            swa_gib=round(requests_pool * window / 2**30, 2),
+        ),
+    )
+    sizing = size_inputs(inputs)
+    assert sizing.budget is not None and sizing.budget.error_percent is not None
+    assert abs(sizing.budget.error_percent) < 0.5
+    assert sizing.limited_by is LimitedBy.REQUEST_SLOTS
+    more = scenario_of(sizing, Change(mem_fraction_static=0.9))
+    assert more.tokens is not None and more.tokens.after == pytest.approx(tokens + 1.5 * 2**30 / full, rel=0.01)
+    assert scenario_of(sizing, Change(swa_full_tokens_ratio=0.5)).refused is not None

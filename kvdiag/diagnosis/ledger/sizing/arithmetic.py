@@ -20,6 +20,7 @@ class Arithmetic:
     state          GiB of request states taken first, for a budget of `state_of`; None without such states
     state_scales   whether those states grow with the budget (sized by ratio) or are fixed (sized by slots)
     window         both cell sizes of a sliding-window hybrid, its ratio and split rule
+    window_tokens  tokens of the window pool where requests size it (0.5.14 and later, prefix cache off)
     reserved       GiB of the budget kept for something else (multimodal reservation of 0.5.19 and later)
     assumptions    in words, what is taken for granted where the log does not decide
     likely         False for the way of a release that the log's wording rules out: builds between two releases
@@ -38,6 +39,7 @@ class Arithmetic:
     window: swa.WindowCells | None = None
     ratio: float = 0.8
     split: swa.SplitRule = swa.SplitRule.JOINT
+    window_tokens: int | None = None
     reserved: float = 0.0
     assumptions: tuple[str, ...] = ()
     likely: bool = True
@@ -69,7 +71,7 @@ class Arithmetic:
                 self.window.full_layers,
                 self.window.window_layers,
             )
-            return swa.split(size, cells, self.ratio, self.page, self.split, cap).full
+            return swa.split(size, cells, self.ratio, self.page, self.split, cap, self.window_tokens).full
         count = int(size // (self.cell.value * scale)) + self.headroom
         if cap is not None:
             count = min(count, cap)

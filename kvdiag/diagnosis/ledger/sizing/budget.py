@@ -9,10 +9,11 @@ from kvdiag.diagnosis.ledger.sizing import draft as drafts
 from kvdiag.diagnosis.ledger.sizing import fraction as fractions
 from kvdiag.diagnosis.ledger.sizing import swa
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
-from kvdiag.diagnosis.ledger.sizing.cell import CellSize, cell_size
+from kvdiag.diagnosis.ledger.sizing.cell import LATENT_ROW, CellSize, cell_size
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, RankMemory, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.linear import DEFAULT_RATIO
+from kvdiag.diagnosis.ledger.sizing.mha import element_size
 from kvdiag.diagnosis.units import GIB
 
 FORMULA = "after_weights − opening × (1 − mem_fraction_static)"
@@ -216,10 +217,30 @@ def _window_ways(inputs: SizingInputs, base: Arithmetic, cell: CellSize | None) 
         if ratio is None or abs(observed - ratio) > 0.01 + inputs.page_size / pools.tokens:
             ratio = observed
     ratio = 0.8 if ratio is None else ratio
+    by_requests = _window_by_requests(inputs, ratio)
+    if by_requests is not None:
+        yield replace(
+            base,
+            window=sizes,
+            ratio=ratio,
+            split=swa.SplitRule.REQUEST_CAP,
+            window_tokens=by_requests,
+            cell=_joined(sizes, ratio, cell),
+        )
+        return
     for rule in swa.rule_for(inputs.release) or (swa.SplitRule.JOINT,):
         if rule in (swa.SplitRule.UNIFORM, swa.SplitRule.DOUBLE_COUNT) and not sizes.full_layers:
             continue
         yield replace(base, window=sizes, ratio=ratio, split=rule, cell=_joined(sizes, ratio, cell))
+
+
+def _window_by_requests(inputs: SizingInputs, ratio: float) -> int | None:
+    """Tokens of a window pool that requests size: prefix cache off, a limit given, and not the ratio asked for."""
+    if inputs.radix_cache or inputs.max_running_requests is None or inputs.release.reaches("0.5.14") is False:
+        return None
+    if inputs.swa_ratio is None or abs(ratio - inputs.swa_ratio) < 0.02:
+        return None
+    return inputs.pools.swa_tokens
 
 
 def _joined(sizes: swa.WindowCells, ratio: float, cell: CellSize | None) -> Estimate:
@@ -289,8 +310,9 @@ def _charge_draft(inputs: SizingInputs, way: Arithmetic) -> Arithmetic | None:
         share = drafts.charged_cell(way.window.full, way.window.full_layers, draft.layers) - way.window.full
         sizes = replace(way.window, full=way.window.full + share)
         return replace(way, window=sizes, cell=way.cell.plus(share))
-    if inputs.geometry is not None and inputs.geometry.layers:
-        cell = drafts.charged_cell(way.cell.value, inputs.geometry.layers, draft.layers)
+    layers = inputs.geometry.layers if inputs.geometry is not None else _latent_layers(inputs, way)
+    if layers:
+        cell = drafts.charged_cell(way.cell.value, layers, draft.layers)
         return replace(way, cell=way.cell.times(cell / way.cell.value)) if way.cell.value else None
     if draft.pool and draft.tokens:
         share = draft.pool * GIB / (draft.tokens + inputs.page_size)
@@ -298,6 +320,15 @@ def _charge_draft(inputs: SizingInputs, way: Arithmetic) -> Arithmetic | None:
             return replace(way, window=replace(way.window, full=way.window.full + share), cell=way.cell.plus(share))
         return replace(way, cell=way.cell.plus(share))
     return None
+
+
+def _latent_layers(inputs: SizingInputs, way: Arithmetic) -> int:
+    """Layers of an unknown MLA model by its bytes per token: whole rows of 576 values; 0 where they do not divide."""
+    if inputs.family is not Family.MLA:
+        return 0
+    row = LATENT_ROW * element_size(inputs.kv_dtype)
+    layers = round(way.cell.value / row)
+    return layers if layers and abs(way.cell.value / row - layers) < 0.05 else 0
 
 
 def _try(way: Arithmetic, kv: Estimate, inputs: SizingInputs) -> Candidate:

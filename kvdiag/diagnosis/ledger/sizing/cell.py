@@ -14,7 +14,7 @@ _SLACK = 2e-4
 """Relative room beyond the printed digits: index tensors and padding rows of a pool."""
 _FP4_PRINTED = 8 / 9
 """Share of an FP4 pool that releases up to early 2026 printed: values without their scales."""
-_LATENT = 576
+LATENT_ROW = 576
 """Values of a latent row: kv_lora_rank 512 + rope 64, the same in every public MLA model from 16B up."""
 
 
@@ -129,7 +129,7 @@ def _sparse(inputs: SizingInputs, printed: Estimate | None) -> CellSize | None:
 def _latent(printed: Estimate) -> float | None:
     """The only multiple of a latent row, at 2 or 1 byte a value, within the bounds; None when several fit."""
     for size in (2, 1):
-        row = _LATENT * size
+        row = LATENT_ROW * size
         first, last = math.ceil(printed.low * (1 - _SLACK) / row), math.floor(printed.high * (1 + _SLACK) / row)
         if first == last and first > 0:
             return float(first * row)

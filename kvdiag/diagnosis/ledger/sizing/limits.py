@@ -245,7 +245,7 @@ def _share(inputs: SizingInputs, budget: Budget) -> tuple[LimitedBy, str]:
             if way.split is SplitRule.REQUEST_CAP:
                 return LimitedBy.REQUEST_SLOTS, f"{by}, by the number of requests"
             return LimitedBy.SWA_RATIO, f"{by}, by --swa-full-tokens-ratio {way.ratio:g}"
-    return LimitedBy.MEMORY, f"memory: the budget of {kv:.2f} GiB is used to the last page"
+    return LimitedBy.MEMORY, f"memory: the budget of {kv:.3f} GiB is used to the last page"
 
 
 def _returned_after_pool(inputs: SizingInputs) -> float | None:

@@ -119,6 +119,8 @@ def _stored_cell(sizing: Sizing, budget: Budget) -> float:
     inputs, cell = sizing.inputs, budget.cell
     way = budget.arithmetic
     assert way is not None
+    if way.window is not None and way.window_tokens is not None:
+        return way.window.full  # the window pool stays as it is
     if cell is not None and cell.stored is not None and inputs.pools.tokens:
         if cell.stored.low * 0.998 <= cell.charged.value <= cell.stored.high * 1.002:
             return cell.charged.value  # what is stored is what is charged, within the printed digits
@@ -290,6 +292,8 @@ def _window(sizing: Sizing, launch: Launch, change: Change) -> Launch:
     way = launch.arithmetic
     if sizing.inputs.family is not Family.SWA:
         raise CannotTell("this launch has no sliding-window pool that --swa-full-tokens-ratio could size")
+    if way.window_tokens is not None:
+        raise CannotTell("the running requests size this window pool, so --swa-full-tokens-ratio is ignored")
     if way.window is None:
         raise CannotTell("the log prints one sum for both pools, which does not show what the ratio moves")
     cell = way.window.full + change.swa_full_tokens_ratio * way.window.window
@@ -303,16 +307,25 @@ def _window(sizing: Sizing, launch: Launch, change: Change) -> Launch:
 
 def _states(sizing: Sizing, launch: Launch, change: Change) -> Launch:
     """Request states by another ratio or another number of slots."""
-    if change.mamba_full_memory_ratio is None and change.max_mamba_cache_size is None:
-        return launch
     inputs, way = sizing.inputs, launch.arithmetic
+    asked = change.max_mamba_cache_size
+    by_requests = (
+        inputs.family is Family.LINEAR
+        and not inputs.radix_cache
+        and inputs.max_mamba_cache_size is None
+        and inputs.max_running_requests is not None
+    )
+    if asked is None and by_requests and change.max_running_requests is not None:
+        asked = max(1, change.max_running_requests // max(1, _dp(inputs, change)))
+    if change.mamba_full_memory_ratio is None and asked is None:
+        return launch
     if inputs.family is not Family.LINEAR or way.state <= 0:
         raise CannotTell("this launch keeps no request states")
-    if change.max_mamba_cache_size is not None:
+    if asked is not None:
         slots = inputs.pools.state_slots
         if not slots:
             raise CannotTell("the log does not print the number of state slots")
-        state = way.state * change.max_mamba_cache_size / slots
+        state = way.state * asked / slots
         return replace(launch, arithmetic=replace(way, state=state, state_scales=False))
     if not way.state_scales:
         raise CannotTell("the number of state slots is set, so --mamba-full-memory-ratio is ignored")

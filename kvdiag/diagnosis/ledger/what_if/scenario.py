@@ -412,7 +412,11 @@ def _change(value: float) -> str:
 
 
 def _pool(launch: Launch, tokens: float | None) -> float | None:
-    return None if tokens is None else tokens * launch.target_cell / GIB
+    if tokens is None:
+        return None
+    way = launch.arithmetic
+    beside = way.window.window * way.window_tokens if way.window is not None and way.window_tokens is not None else 0.0
+    return (tokens * launch.target_cell + beside) / GIB
 
 
 __all__ = ["free_of", "largest_with_free", "scenario", "scenario_of", "smallest_start", "tokens_of"]
