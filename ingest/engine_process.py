@@ -28,6 +28,7 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from ingest.isolation import EXIT_MEMORY, EXIT_SOFT_LIMIT
@@ -39,6 +40,7 @@ from kvdiag.diagnosis.masking import Masker
 
 KNOWN_FROM = 16 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
 KNOWN_HEAD = 4 << 20
+WARMING = Path(__file__).resolve().parent / "samples" / "kimi-k25-8gpu.log"
 
 
 class OutOfTime(Exception):
@@ -48,7 +50,12 @@ class OutOfTime(Exception):
 def main() -> int:
     messages, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)  # whatever a library prints is not a message
-    job = json.loads(sys.stdin.readline())
+    die_with_the_parent()
+    warm_up()
+    line = sys.stdin.readline()
+    if not line:  # the parent ended without a job
+        return 0
+    job = json.loads(line)
     limit_resources(job["memory"])
     signal.signal(signal.SIGTERM, _out_of_time)
     try:
@@ -64,11 +71,22 @@ def _out_of_time(_signal: int, _frame: Any) -> None:
     raise OutOfTime
 
 
+def warm_up() -> None:
+    """Compiles what is the same for every log before the job is there, by reading a log of our own."""
+    with TemporaryDirectory() as folder, WARMING.open("rb") as stream:
+        (copy,) = masked_copy(Log(name="warming", stream=stream), Path(folder), WEB_LIMITS, Masker())
+        with copy.path.open("rb") as masked:
+            diagnose(Log(name="warming", stream=masked))
+
+
 def limit_resources(memory: int) -> None:
-    """No more memory than this, no core dump, and no life without the parent."""
+    """No more memory than this, and no core dump."""
     with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def die_with_the_parent() -> None:
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -62,28 +63,65 @@ def run_isolated(
 
     soft_s  seconds until the child is asked to end; hard_s until it is killed
     """
-    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
-    with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            command or COMMAND,
+    child = _take(tuple(command or COMMAND))
+    try:
+        last, end = _follow(child.process, job, soft_s, hard_s, on_message, is_wanted)
+    finally:
+        trace = child.close()
+    return Ended(end or _end_of(child.process.returncode, last), str(last.get("sentence", "")), trace)
+
+
+class Child:
+    """A process that waits for a job, or works on it. It sees no variable of ours but where Python finds the code."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self.process = subprocess.Popen(
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
+            stderr=self._errors,
             cwd=ROOT,
-            env={**environment, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=kept | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        try:
-            last, end = _follow(child, job, soft_s, hard_s, on_message, is_wanted)
-        finally:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-            for pipe in (child.stdin, child.stdout):
-                if pipe:
+
+    def close(self) -> str:
+        """Ends the process; the end of what it wrote to standard error."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
                     pipe.close()
-        errors.seek(max(0, errors.seek(0, os.SEEK_END) - KEPT_STDERR))
-        trace = errors.read().decode(errors="replace")
-    return Ended(end or _end_of(child.returncode, last), str(last.get("sentence", "")), trace)
+        with self._errors as errors:
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - KEPT_STDERR))
+            return errors.read().decode(errors="replace")
+
+
+# Loading the engine and compiling its expressions takes longer than reading a usual log: the next child does it while
+# nothing is to be done. Every child still reads one upload and ends.
+_waiting: Child | None = None
+
+
+def prepare() -> None:
+    """Starts the child for the next job, unless one waits already."""
+    global _waiting
+    if _waiting is None:
+        _waiting = Child(COMMAND)
+
+
+def _take(command: tuple[str, ...]) -> Child:
+    """The child that waits, where it is of this kind and well, or a new one."""
+    global _waiting
+    if command != COMMAND or _waiting is None:
+        return Child(command)
+    child, _waiting = _waiting, None
+    if child.process.poll() is None:
+        return child
+    child.close()
+    return Child(command)
 
 
 def _follow(

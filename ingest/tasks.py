@@ -1,11 +1,11 @@
 """Celery's door to the services. A task carries ids only, may run twice, and leaves the same rows."""
 
 from celery import shared_task
-from celery.signals import worker_ready
+from celery.signals import worker_process_init, worker_ready
 from django.conf import settings
 from django.db import OperationalError
 
-from ingest import services, upkeep
+from ingest import isolation, services, upkeep
 
 # The child process has the real limits; Celery's are the net below them.
 _NET_S = settings.KVDIAG_LIMITS.analysis_hard_s + 30
@@ -21,6 +21,7 @@ _NET_S = settings.KVDIAG_LIMITS.analysis_hard_s + 30
 def diagnose_upload(upload_id: int) -> None:
     """Diagnose an upload; a second run of the same engine leaves the same rows, a newer engine adds its own."""
     services.diagnose_upload(upload_id)
+    isolation.prepare()
 
 
 @shared_task
@@ -33,6 +34,12 @@ def sweep() -> None:
 def purge() -> None:
     """Delete what has expired."""
     upkeep.purge()
+
+
+@worker_process_init.connect
+def prepare_at_start(**_: object) -> None:
+    """The first log is read as fast as the later ones."""
+    isolation.prepare()
 
 
 @worker_ready.connect

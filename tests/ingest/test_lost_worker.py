@@ -80,19 +80,20 @@ def get(url: str) -> tuple[int, dict]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the worker through /proc")
 def test_a_worker_killed_in_the_middle_costs_an_attempt_and_no_report(impatient_stack: LiveStack) -> None:
-    log = LOG + BATCH * 100_000
+    log = LOG + BATCH * 300_000
     request = Request(impatient_stack.url + "/", log, {"Accept": "application/json", "Content-Type": "text/plain"})
     with urlopen(request) as answer:
         made = json.load(answer)
 
-    def engine() -> int | None:
-        found = descendants(impatient_stack.process.pid)
-        return next((pid for pid, command in found.items() if "ingest.engine_process" in command), None)
+    def is_begun() -> bool:
+        _, progress = get(made["url"] + "status.json")
+        return progress["phases"][1]["state"] != "todo"
 
-    os.kill(until(engine), signal.SIGSTOP)  # in the middle it stays
-    for pid, command in descendants(impatient_stack.process.pid).items():
-        if "celery" in command:
-            os.kill(pid, signal.SIGKILL)
+    until(is_begun)
+    processes = descendants(impatient_stack.process.pid)
+    for name, number in (("ingest.engine_process", signal.SIGSTOP), ("celery", signal.SIGKILL)):
+        for pid in (pid for pid, command in processes.items() if name in command):
+            os.kill(pid, number)
 
     def document() -> dict | None:
         status, body = get(made["report"])
