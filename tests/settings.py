@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 _data = tempfile.mkdtemp(prefix="kvdiag-test-")
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
@@ -13,6 +14,7 @@ for _name in [name for name in os.environ if name.startswith("KVDIAG_") and not 
 for _name in ("REDIS_URL", "DATABASE_URL"):
     os.environ.pop(_name, None)
 os.environ["KVDIAG_DATA"] = _data
+Path(_data, "static").mkdir()  # WhiteNoise warns of a missing one
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps an event loop in the thread that also uses the ORM
 
 from kvdiag.settings import *  # noqa: E402, F403

@@ -143,3 +143,12 @@ def test_every_dependency_has_its_reason() -> None:
 def test_every_pin_has_hashes(name: str) -> None:
     pins = re.split(r"\n(?=[a-z])", (ROOT / name).read_text())
     assert [pin.splitlines()[0] for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+def test_every_file_and_command_that_the_readme_names_exists() -> None:
+    readme = (ROOT / "README.md").read_text()
+    linked = re.findall(r"\]\(([^)#:]+)\)", readme)
+    assert [name for name in linked if not (ROOT / name).exists()] == []
+    door = (ROOT / "bin" / "kvdiag").read_text()
+    commands = set(re.findall(r"bin/kvdiag ([a-z][a-z-]*)", readme))
+    assert [name for name in commands if not re.search(rf"^[a-z| -]*\b{name}\b[a-z| -]*\)", door, re.MULTILINE)] == []
