@@ -5,7 +5,7 @@ The figures are the document's; only their sum per shown pool is made here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reports.document import Launch, LineRef, dig, line_refs, listed
@@ -14,6 +14,9 @@ from reports.pools import POOLS, WITHIN_BUDGET, entry_name, pool_of
 # Ranks whose pools differ by less than this are drawn as one bar. Log lines are rounded to 0.01 GiB, and drivers
 # leave a few MiB of difference between cards that hold the same.
 ALIKE_GIB = 0.06
+
+# With more ranks than this, sizes alone are compared first.
+CLOSE_LOOK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +107,8 @@ class Budget:
 _WEAKNESS = {"printed": 0, "derived": 1, "assumed": 2}
 
 
-def card_of(rank: dict[str, Any], *, ended: str) -> Card | None:
-    """One rank's card; None when the log gives it no reading and no entry."""
+def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | None:
+    """One rank's card; None when the log gives it no reading and no entry. A brief one has sizes only."""
     opening, free = rank.get("opening_gib"), rank.get("free_gib")
     entries = [entry for entry in listed(rank, "entries") if isinstance(entry.get("gib"), (int, float))]
     if opening is None:
@@ -123,6 +126,9 @@ def card_of(rank: dict[str, Any], *, ended: str) -> Card | None:
         gib = sum(entry["gib"] for entry in members)
         if pool == "unexplained" and abs(gib) < 0.005:
             continue
+        if brief:
+            shares.append(Share(pool, name, gib, None, ()))
+            continue
         parts = tuple(
             Part(
                 entry_name(entry),
@@ -139,6 +145,9 @@ def card_of(rank: dict[str, Any], *, ended: str) -> Card | None:
         told = parts if len(parts) > 1 and pool != "unexplained" else ()
         shares.append(Share(pool, only, gib, basis, lines, told, parts[0].what if len(parts) == 1 else ""))
     readings = listed(rank, "readings")
+    if brief:
+        shares += [Share("free", ended, free, "printed", ())] if free is not None else []
+        return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free)
     if free is not None:
         last = tuple(
             line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == free][-1:])
@@ -155,13 +164,23 @@ def budget_of(launch: Launch) -> Budget:
     ended = "Free when ready" if launch.get("outcome") == "ready" else "Free at the last reading"
     if launch.get("outcome") == "failed":
         ended = "Free at the failure"
-    cards = [card for card in (card_of(rank, ended=ended) for rank in listed(launch, "ranks")) if card]
+    ranks = listed(launch, "ranks")
+    # Of hundreds of ranks only those that are drawn are looked at closely.
+    brief = len(ranks) > CLOSE_LOOK
+    cards = [card for card in (card_of(rank, ended=ended, brief=brief) for rank in ranks) if card]
     frees = [card.free for card in cards if card.free is not None]
     redone = dig(launch, "kv_cache", "budget") or {}
     fraction, reserve = redone.get("mem_fraction_static"), redone.get("reserve_gib")
     opening = redone.get("opening_gib")
     boundary = opening - reserve if opening is not None and reserve is not None else None
     folded = fold(cards)
+    if brief:
+        by_id = {str(rank.get("id") or ""): rank for rank in ranks}
+        close = {card.ranks[0]: card_of(by_id[card.ranks[0]], ended=ended) for card in folded[:CLOSE_LOOK]}
+        folded = [
+            replace(full, ranks=card.ranks) if (full := close.get(card.ranks[0])) is not None else card
+            for card in folded
+        ]
     over = None
     if boundary is not None and folded:
         weights = folded[0].of("weights")

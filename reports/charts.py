@@ -7,6 +7,7 @@ Beside Plotly's own keys a figure carries a few of ours, which charts.js takes o
 
     annotation.kv   {"name", "gib", "axis", "span"}: words that follow the unit switch, left out where they do not fit
     annotation.only "wide" or "narrow": shown on that width only
+    trace.pool      the pool of a horizontal bar, which gives it type, colour, pattern and outline
     trace.kv        {"name", "gib", "where", "anchor"}: what hover says, and the log line a click leads to
     figure.scale    {"opening", "bytes_per_token"}: what the unit switch divides by
     figure.narrow   layout that replaces parts of `layout` on a phone
@@ -25,7 +26,6 @@ from reports.steps import Step
 
 Figure = dict[str, Any]
 
-_PATTERNS = {"state": ".", "draft": "/", "graphs": "|", "work": "-", "unexplained": "\\"}
 _INSIDE = {"weights": "@on-weights", "kv": "@on-kv"}
 _STRONG = {"size": 11.5, "weight": 600, "color": "@ink"}
 
@@ -33,31 +33,9 @@ _STRONG = {"size": 11.5, "weight": 600, "color": "@ink"}
 MOST_BARS = 16
 
 
-def _segment(pool: str, size: float, start: float, row: int | str, **more: Any) -> dict[str, Any]:
-    hollow = pool == "unexplained"
-    colour = f"@pool-{pool}"
-    line = "@pool-free-line" if pool == "free" else colour if hollow else "@surface"
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "x": [round(size, 5)],
-        "base": [round(start, 5)],
-        "y": [row],
-        "width": 1,
-        "marker": {
-            "color": "@surface" if hollow else colour,
-            "line": {"color": line, "width": 1},
-            "pattern": {
-                "shape": _PATTERNS.get(pool, ""),
-                "fgcolor": colour if hollow else "@surface",
-                "fgopacity": 1 if hollow else 0.5,
-                "size": 5,
-                "solidity": 0.28,
-                "fillmode": "overlay",
-            },
-        },
-        **more,
-    }
+def _segment(pool: str, size: float, start: float, row: int, **more: Any) -> dict[str, Any]:
+    """A bar in a pool's colour and pattern, which charts.js knows by the pool's name."""
+    return {"pool": pool, "x": [round(size, 5)], "base": [round(start, 5)], "y": [row], **more}
 
 
 def _note(x: float | str, y: float | str, text: str, **more: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from reports.page import Piece, pieces_of
 # Beyond these the excerpt no longer helps the eye; the viewer and its minimap still know them all.
 MOST_LINES = 160
 MOST_FACTS = 800
+MOST_RANKS = 64
 
 Fetch = Callable[[list[LineRef]], dict[LineRef, str]]
 
@@ -68,7 +69,7 @@ def _fact_refs(launch: Launch) -> Iterable[list[LineRef]]:
     yield line_refs([launch.get("first_line")])
     for name in ("mem_fraction_static", "model_path"):
         yield line_refs(dig(launch, "arguments", name, "lines") or [])[:1]
-    for rank in listed(launch, "ranks"):
+    for rank in listed(launch, "ranks")[:MOST_RANKS]:
         yield line_refs([reading.get("line") for reading in listed(rank, "readings")])
         for entry in listed(rank, "entries"):
             yield line_refs(entry.get("lines") or [])
@@ -91,9 +92,13 @@ def texts_of(document: Document) -> dict[LineRef, tuple[str, list[Any]]]:
     return texts
 
 
-def excerpt(document: Document, fetch: Fetch | None = None) -> list[Item]:
-    """The marked lines in order, and what lies between. `fetch` gives the text of lines the document does not carry."""
-    marks = marks_of(document)
+def excerpt(document: Document, fetch: Fetch | None = None, marks: dict[LineRef, str] | None = None) -> list[Item]:
+    """The marked lines in order, and what lies between.
+
+    fetch  gives the text of lines that the document does not carry
+    marks  of `marks_of`, where they are known already
+    """
+    marks = marks_of(document) if marks is None else marks
     texts = texts_of(document)
     chosen = [ref for ref, mark in marks.items() if mark != "fact"][:MOST_LINES]
     room = MOST_LINES - len(chosen)
@@ -141,9 +146,9 @@ def _file_items(
     return items
 
 
-def viewer_data(document: Document) -> dict[str, Any]:
+def viewer_data(document: Document, marks: dict[LineRef, str] | None = None) -> dict[str, Any]:
     """What the viewer's script needs: sizes of the files, marks for gutter and minimap, launches, phases, ranks."""
-    marks = [[ref.file, ref.line, mark] for ref, mark in marks_of(document).items()]
+    marks = marks_of(document) if marks is None else marks
     ranks: dict[str, None] = {}
     phases = []
     bounds = []
@@ -163,7 +168,7 @@ def viewer_data(document: Document) -> dict[str, Any]:
             {"name": str(file.get("name") or "log"), "lines": file.get("lines") or 0, "gap": file.get("gap")}
             for file in listed(document, "upload", "files")
         ],
-        "marks": marks,
+        "marks": [[ref.file, ref.line, mark] for ref, mark in marks.items()],
         "ranks": list(ranks)[:600],
         "launches": bounds,
         "phases": phases[:200],

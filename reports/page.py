@@ -63,12 +63,13 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class ShownRemedy:
-    """A change with its command, what it is expected to do and what it costs."""
+    """A change with its command, what it is expected to do and what it costs. `note` says what else to know."""
 
     title: str
     diff: tuple[DiffLine, ...]
     effects: tuple[Effect, ...]
     cost: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,6 +673,8 @@ def _remedy(remedy: dict[str, Any]) -> ShownRemedy:
     verb = {"raise": "Raise", "lower": "Lower", "set": "Set", "remove": "Remove"}.get(str(remedy.get("direction")), "")
     flag = str(remedy.get("flag") or "")
     to = remedy.get("to")
+    if not flag.startswith("--") and flag.islower():
+        verb, flag = ("", flag.capitalize()) if verb in ("Set", "") else (verb, flag)  # "Upgrade to …"
     title = " ".join(part for part in (verb, flag, f"to {to}" if to not in (None, "") else "") if part)
     effects = tuple(
         effect
@@ -680,7 +683,8 @@ def _remedy(remedy: dict[str, Any]) -> ShownRemedy:
         for effect in [_effect(str(name), change)]
         if effect
     )
-    return ShownRemedy(title, tuple(command_diff(remedy)), effects, str(remedy.get("cost") or ""))
+    words_of = (str(remedy.get("cost") or ""), str(remedy.get("note") or ""))
+    return ShownRemedy(title, tuple(command_diff(remedy)), effects, *words_of)
 
 
 def _effect(name: str, change: dict[str, Any]) -> Effect | None:

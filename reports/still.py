@@ -17,12 +17,13 @@ WIDTH = 1000
 
 # What an average letter takes of its font size; words that might not fit are left out.
 _LETTER = 0.56
+# The patterns of pools, as in charts.js: dots, diagonals, uprights, levels, and the ink hatch of the unexplained.
 _PATTERNS = {
-    ".": '<circle cx="2" cy="2" r="1"/>',
-    "/": '<path d="M0 5L5 0"/>',
-    "|": '<path d="M2.5 0V5"/>',
-    "-": '<path d="M0 2.5H5"/>',
-    "\\": '<path d="M0 0L5 5"/>',
+    "state": '<circle cx="2" cy="2" r="1"/>',
+    "draft": '<path d="M0 5L5 0"/>',
+    "graphs": '<path d="M2.5 0V5"/>',
+    "work": '<path d="M0 2.5H5"/>',
+    "unexplained": '<path d="M0 0L5 5"/>',
 }
 
 
@@ -37,7 +38,7 @@ def still(figure: Figure, spoken: str = "") -> str:
     drawn += _axes(layout, box)
     for trace in figure["data"]:
         if trace.get("only") != "narrow":
-            drawn += _bar(trace, box) if trace["type"] == "bar" else _path(trace, box)
+            drawn += _path(trace, box) if trace.get("type") == "scatter" else _bar(trace, box)
     drawn += [_shape(shape, box) for shape in layout.get("shapes", ())]
     drawn += [_words(note, box) for note in layout.get("annotations", ()) if note.get("only") != "narrow"]
     told = (
@@ -73,52 +74,38 @@ class _Box:
         return self.margin["t"] + self.height * (1 - (start + (end - start) * (value - low) / (high - low)))
 
 
-def _colour(name: Any) -> str:
-    return f"var(--{name[1:]})" if isinstance(name, str) and name.startswith("@") else "none"
-
-
 def _defs(figure: Figure) -> str:
-    seen: dict[str, str] = {}
-    for trace in figure["data"]:
-        pattern = dict(trace.get("marker") or {}).get("pattern") or {}
-        if pattern.get("shape"):
-            key = _pattern_id(pattern)
-            body = _PATTERNS[pattern["shape"]]
-            # presentation attributes cannot hold var(): the class of the pattern does
-            seen[key] = (
-                f'<pattern id="{key}" class="still__pattern still__pattern--{pattern["fgcolor"][1:]}" width="5" '
-                f'height="5" patternUnits="userSpaceOnUse">{body}</pattern>'
-            )
-    return f"<defs>{''.join(seen.values())}</defs>" if seen else ""
-
-
-def _pattern_id(pattern: dict[str, Any]) -> str:
-    name = {".": "dots", "/": "diagonals", "|": "uprights", "-": "levels", "\\": "hatch"}[pattern["shape"]]
-    return f"still-{name}-{pattern['fgcolor'][1:]}"
+    pools = dict.fromkeys(trace.get("pool") for trace in figure["data"])
+    patterns = [
+        f'<pattern id="still-{pool}" class="still__pattern still__pattern--{pool}" width="5" height="5" '
+        f'patternUnits="userSpaceOnUse">{_PATTERNS[pool]}</pattern>'
+        for pool in pools
+        if pool in _PATTERNS
+    ]
+    return f"<defs>{''.join(patterns)}</defs>" if patterns else ""
 
 
 def _bar(trace: dict[str, Any], box: _Box) -> list[str]:
-    marker = trace["marker"]
     xref, yref = trace.get("xaxis", "x"), trace.get("yaxis", "y")
+    pool = trace.get("pool")
+    fill = {None: "ink-2", "unexplained": "surface"}.get(pool, f"pool-{pool}")
+    line = {None: "surface", "free": "pool-free-line", "unexplained": "pool-unexplained"}.get(pool, "surface")
     drawn = []
     for size, start, row in zip(trace["x"], trace.get("base") or [0] * len(trace["x"]), trace["y"], strict=False):
-        half = trace.get("width", 0.8) / 2
+        half = trace.get("width", 1) / 2
         left, right = box.x(start, xref), box.x(start + size, xref)
         edge = box.x((box.axis(xref).get("range") or (0, 1))[1], xref)
         left, right = min(left, edge), min(right, edge)
         top, bottom = sorted((box.y(row - half, yref), box.y(row + half, yref)))
         shape = f'x="{left:.1f}" y="{top:.1f}" width="{max(0.0, right - left):.1f}" height="{bottom - top:.1f}"'
         pale = f' opacity="{trace["opacity"]}"' if "opacity" in trace else ""
-        colour = str(marker.get("color", "@ink-2"))[1:]
-        line = str((marker.get("line") or {}).get("color", "@surface"))[1:]
         told = trace.get("kv") or {}
         title = ""
         if told.get("gib") is not None:
             title = f"<title>{conditional_escape(told['name'])} {words.gib(told['gib'])} GiB</title>"
-        drawn.append(f'<rect class="f-{colour} s-{line}" {shape}{pale}>{title}</rect>')
-        pattern = marker.get("pattern") or {}
-        if pattern.get("shape"):
-            drawn.append(f'<rect fill="url(#{_pattern_id(pattern)})" {shape}{pale} pointer-events="none"/>')
+        drawn.append(f'<rect class="f-{fill} s-{line}" {shape}{pale}>{title}</rect>')
+        if pool in _PATTERNS:
+            drawn.append(f'<rect fill="url(#still-{pool})" {shape}{pale} pointer-events="none"/>')
     return drawn
 
 

@@ -15,7 +15,7 @@ from ingest.views import progress_page, upload_of
 from reports import stored
 from reports.budget import card_of
 from reports.document import LineRef, dig, launches, listed
-from reports.log_excerpt import excerpt, viewer_data
+from reports.log_excerpt import excerpt, marks_of, viewer_data
 from reports.log_search import BadPattern, search
 from reports.page import ReportPage
 from reports.pools import POOLS
@@ -54,7 +54,8 @@ def page_context(page: ReportPage, *, upload: Upload, with_log: bool = True, bas
     def fetch(refs: list[LineRef]) -> dict[LineRef, str]:
         return stored.line_texts(files, refs)
 
-    data = viewer_data(page.document)
+    marks = marks_of(page.document)
+    data = viewer_data(page.document, marks)
     return {
         "page": page,
         "section": "report",
@@ -64,7 +65,7 @@ def page_context(page: ReportPage, *, upload: Upload, with_log: bool = True, bas
         "report_base": f"{base}{upload.public_id}",
         "can_log": bool(files),
         "log_data": data,
-        "log_items": excerpt(page.document, fetch if files else None) if with_log else [],
+        "log_items": excerpt(page.document, fetch if files else None, marks) if with_log else [],
         "log_phases": list(dict.fromkeys((phase[0], PHASE_NAMES.get(phase[0], phase[0])) for phase in data["phases"])),
         "log_why": "" if with_log else "The log is not part of this page: it shows figures and findings only.",
         "knobs": knobs_of(page.launch) if page.what_if else [],

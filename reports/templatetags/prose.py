@@ -16,7 +16,7 @@ from reports.pools import ENTRY_NAMES, POOLS
 
 register = template.Library()
 
-_FLAG = r"--[a-z][a-z0-9-]+|\b[a-z]+(?:_[a-z0-9]+)+(?:=[\w.]+)?|\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+"
+_FLAG = r"--[a-z][a-z0-9-]+|\b[a-z]+(?:_[a-z0-9]+)+(?:\.py\b|\(\))?(?:=[\w.]+)?|\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+"
 _FRACTION = r"(?<![\w.])0\.\d{1,4}(?!\d|\s*(?:GiB|GB|s\b|%|×))"
 
 

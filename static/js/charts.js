@@ -48,6 +48,18 @@
     return value;
   }
 
+  /* ---- pools: colour and pattern together, the same on every page ------------------------------ */
+
+  const PATTERNS = { state: ".", draft: "/", graphs: "|", work: "-", unexplained: "\\" };
+  function bar(trace) {
+    const pool = trace.pool, hollow = pool === "unexplained", colour = "@pool-" + pool;
+    return Object.assign({ type: "bar", orientation: "h", width: 1, marker: {
+      color: hollow ? "@surface" : colour,
+      line: { color: pool === "free" ? "@pool-free-line" : hollow ? colour : "@surface", width: 1 },
+      pattern: { shape: PATTERNS[pool] || "", fgcolor: hollow ? colour : "@surface", fgopacity: hollow ? 1 : 0.5, size: 5, solidity: 0.28, fillmode: "overlay" },
+    } }, trace);
+  }
+
   /* ---- units: one switch for the figures and tables of a panel -------------------------------- */
 
   const minus = (text) => text.replace("-", "−");
@@ -88,7 +100,7 @@
     };
     const fits = (thing) => !thing.only || thing.only === (narrow ? "narrow" : "wide");
     const data = figure.data.filter(fits).map((trace) => {
-      const { kv, only, ...rest } = trace;
+      const { kv, only, pool, ...rest } = trace.pool ? bar(trace) : trace;
       return Object.assign(rest, kv ? hover(kv, unit, scale) : null, kv && kv.anchor ? { meta: kv.anchor } : null);
     });
     const annotations = [];

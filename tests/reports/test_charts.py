@@ -12,6 +12,7 @@ import pytest
 from reports import charts
 from reports.budget import budget_of
 from reports.page import ReportPage
+from reports.pools import POOLS
 from reports.still import still
 from reports.words import gib
 from tests.documents import NAMES, changed, document, with_ranks
@@ -48,6 +49,7 @@ def test_memory_given_back_moves_the_next_segment_to_the_left() -> None:
 def test_colours_are_names_of_the_design(name: str) -> None:
     for figure in figures(name):
         for trace in figure["data"]:
+            assert trace.get("pool", "free") in POOLS
             for colour in (trace.get("marker", {}).get("color"), trace.get("line", {}).get("color")):
                 assert colour is None or re.fullmatch(r"@[a-z0-9-]+", colour)
 
