@@ -2,8 +2,8 @@
 
     python -m benchmarks.pages
 
-Prints milliseconds of processor time on this machine and the ratio to the page of eight ranks, which says more than they do. The weight
-is that of the page, its styles and its scripts without Plotly, as they are and compressed.
+Prints milliseconds of processor time on this machine and the ratio to the page of eight ranks, which says more than
+they do. The weight is that of the page, its styles and its scripts without Plotly, as they are and compressed.
 """
 
 from __future__ import annotations
