@@ -124,7 +124,8 @@ def fill(team: Any, owner: Any, first: int, last: int) -> None:
     from django.utils import timezone
 
     from ingest.models import State, StoredReport, Upload
-    from reports.models import Comparison, TrackedFinding
+    from reports.dashboard_search import entry_values
+    from reports.models import Comparison, SearchEntry, TrackedFinding
     from teams.models import Deployment
 
     now = timezone.now()
@@ -173,6 +174,7 @@ def fill(team: Any, owner: Any, first: int, last: int) -> None:
             )
             for number, upload in zip(numbers, uploads, strict=True)
         )  # fmt: skip
+        SearchEntry.objects.bulk_create(SearchEntry(upload=each.upload, **entry_values(each)) for each in reports)
         Comparison.objects.bulk_create(Comparison(report=report, change="nothing changed") for report in reports)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")

@@ -35,7 +35,10 @@ class ChannelForm(PlainForm):
         if not address:
             return asked
         if asked.get("kind") == Channel.Kind.EMAIL:
-            validate_email(address)
+            try:
+                validate_email(address)
+            except forms.ValidationError:
+                raise forms.ValidationError({"address": "This is no e-mail address."}) from None
         else:
             try:
                 alerts_address.checked_url(address)

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ingest.models import StoredReport, Upload
 from reports.cursor import BadCursor, page
+from reports.dashboard_search import found_reports
 from reports.dashboard_spark import Spark, spark
 from reports.models import SavedView, TrackedFinding
 from reports.words import SEVERITIES
@@ -206,16 +207,14 @@ def report_list(request: HttpRequest) -> HttpResponse:
     if team is None:
         return redirect("dashboard")
     try:
-        found = page(
-            search_reports(team, request.GET), by="upload__created_at", size=50, cursor=request.GET.get("after", "")
-        )
+        reports, following = found_reports(team, request.GET, size=50, cursor=request.GET.get("after", ""))
     except BadCursor as bad:
         raise Http404(str(bad)) from None
     context = {
         "section": "dashboard",
         "team": team,
-        "reports": found.rows,
-        "next": found.next,
+        "reports": reports,
+        "next": following,
         "q": request.GET.get("q", ""),
         "outcome": request.GET.get("outcome", ""),
         "severity": request.GET.get("severity", ""),
@@ -223,30 +222,6 @@ def report_list(request: HttpRequest) -> HttpResponse:
         "may_edit": access.may(request.user, Action.DELETE, team),
     }
     return render(request, "reports/report_list.html", context)
-
-
-def search_reports(team: Team, asked: QueryDict) -> QuerySet[StoredReport]:
-    """A team's reports with the words, outcome, severity and deployment asked for, without their documents."""
-    reports = (
-        StoredReport.objects.filter(upload__team=team, upload__deleted_at=None)
-        .select_related("upload", "upload__uploader", "upload__deployment")
-        .defer("document")
-    )
-    for word in asked.get("q", "").replace("\0", "").split()[:6]:
-        reports = reports.filter(
-            Q(model__icontains=word)
-            | Q(verdict__icontains=word)
-            | Q(release__icontains=word)
-            | Q(upload__name__icontains=word)
-            | Q(upload__deployment__name__icontains=word)
-        )
-    if asked.get("outcome") in ("ready", "failed", "incomplete"):
-        reports = reports.filter(outcome=asked["outcome"])
-    if asked.get("severity") in SEVERITIES:
-        reports = reports.filter(worst_severity=asked["severity"])
-    if asked.get("deployment"):
-        reports = reports.filter(upload__deployment__public_id=asked["deployment"])
-    return reports
 
 
 @login_required

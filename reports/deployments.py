@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -17,7 +18,7 @@ from reports.alerts import Thresholds
 from reports.deployments_history import budgets, history
 from reports.deployments_series import series_of
 from reports.deployments_watch import refresh
-from reports.models import Baseline, Comparison, TrackedFinding
+from reports.models import Baseline, Comparison, SearchEntry, TrackedFinding
 from teams import access, deployments
 from teams.access import Action
 from teams.audit import record
@@ -115,10 +116,17 @@ def deployment_change(request: HttpRequest, public_id: str) -> HttpResponse:
     if into := request.POST.get("into", ""):
         target = get_object_or_404(access.visible(Deployment, to=request.user), public_id=into, team=deployment.team)
         if target.pk != deployment.pk:
-            deployments.merge_deployments(deployment, target, by=request.user)
-            refresh(target)
+            merge(deployment, target, by=request.user)
             messages.success(request, f"{deployment.name} is part of {target.name} now.")
     return redirect("deployment", public_id=target.public_id)
+
+
+def merge(source: Deployment, target: Deployment, *, by: Any) -> None:
+    """Move all launches of one deployment into another, with their history, findings and place in the search."""
+    with transaction.atomic():
+        deployments.merge_deployments(source, target, by=by)
+        SearchEntry.objects.filter(deployment=source).update(deployment=target)
+        refresh(target)
 
 
 @login_required

@@ -13,6 +13,7 @@ from ingest.signals import report_stored
 from reports import alerts_findings, deployments_changes
 from reports.alerts import Thresholds, worth_telling
 from reports.alerts_sending import send_alert
+from reports.dashboard_search import remember
 from reports.deployments_predictions import settle_predictions
 from reports.deployments_series import SPARK_LENGTH, Series, hardware_of, join, series_of
 from reports.models import Alert, Baseline, Comparison
@@ -35,6 +36,7 @@ def watch_report(report: StoredReport) -> None:
     """Join, compare, follow findings, warn. May run twice on the same report and leaves the same rows."""
     launch = deployments_changes.launch_of(report.document)
     deployment = join(report)
+    remember(report)
     if deployment is None or launch is None:
         return
     with transaction.atomic():

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
+from django.db.models import Count, F, Q, Window
+from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -23,7 +24,8 @@ from teams.access import Action
 from teams.current import current_team
 
 State = TrackedFinding.State
-MOST = 2000  # findings shown; a team with more narrows the filters
+MOST = 2000  # findings changed at once
+MOST_OF_EACH, MOST_OF_ONE_RULE = 5, 200  # rows shown; the search for one rule has the others
 STATE_FILTERS = {
     "open": ("Open", TrackedFinding.COUNTED),
     "acknowledged": ("Acknowledged", (State.ACKNOWLEDGED,)),
@@ -39,6 +41,7 @@ class Group:
 
     rule: str
     severity: str
+    count: int
     findings: list[TrackedFinding] = field(default_factory=list)
 
     @property
@@ -78,10 +81,14 @@ def findings(request: HttpRequest) -> HttpResponse:
         found = found.filter(severity=severity)
     if rule:
         found = found.filter(rule=rule[:100])
+    most = MOST_OF_ONE_RULE if rule else MOST_OF_EACH
+    place = Window(RowNumber(), partition_by="rule", order_by=[F("last_seen").desc(), F("pk").desc()])
+    shown = list(found.annotate(place=place).filter(place__lte=most))
+    counts = dict(found.order_by().values_list("rule").annotate(count=Count("pk")))
     context = {
         "section": "findings",
         "team": team,
-        "groups": grouped(list(found[:MOST])),
+        "groups": grouped(shown, counts),
         "state": state,
         "severity": severity,
         "rule": rule,
@@ -96,14 +103,14 @@ def findings(request: HttpRequest) -> HttpResponse:
     return render(request, "reports/findings.html", context)
 
 
-def grouped(found: list[TrackedFinding]) -> list[Group]:
-    """Findings by rule, the most severe rules first."""
+def grouped(found: list[TrackedFinding], counts: dict[str, int]) -> list[Group]:
+    """Findings by rule, the most severe rules first; `counts` tells how many each rule has in all."""
     groups: dict[str, Group] = {}
     for each in found:
-        group = groups.setdefault(each.rule, Group(each.rule, each.severity))
+        group = groups.setdefault(each.rule, Group(each.rule, each.severity, counts.get(each.rule, 0)))
         group.findings.append(each)
         group.severity = min(group.severity, each.severity, key=_rank)
-    return sorted(groups.values(), key=lambda group: (_rank(group.severity), -len(group.findings), group.rule))
+    return sorted(groups.values(), key=lambda group: (_rank(group.severity), -group.count, group.rule))
 
 
 def _rank(severity: str) -> int:

@@ -200,6 +200,28 @@ class SavedView(models.Model):
         return self.name
 
 
+class SearchEntry(models.Model):
+    """What the list of a team's reports is searched by: one narrow row for each upload, beside its wide report.
+
+    text  lower-case words: name, model, release, verdict, tags
+    """
+
+    upload = models.OneToOneField(Upload, on_delete=models.CASCADE, related_name="search_entry")
+    report = models.ForeignKey(StoredReport, on_delete=models.CASCADE, related_name="+")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="+")
+    deployment = models.ForeignKey(Deployment, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField()
+    outcome = models.CharField(max_length=20, blank=True)
+    severity = models.CharField(max_length=20, blank=True)
+    text = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["team", "-created_at", "-id"], name="search_by_team_and_time")]
+
+    def __str__(self) -> str:
+        return self.text[:60]
+
+
 class Prediction(models.Model):
     """What a what-if scenario foresaw, kept until a launch of the deployment shows how true it was.
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from ingest.models import StoredReport, Upload
+from reports.dashboard_search import remember_upload
 from reports.models import Alert, Comparison, TrackedFinding
 from reports.stored import log_files
 from teams.audit import record
@@ -51,6 +52,7 @@ def hide(upload: Upload, text: str, *, by: Any) -> int:
 
     with transaction.atomic():
         _rewrite_rows(upload, masked)
+        remember_upload(upload)
         record(by, "report.hide", team=upload.team, object=upload.public_id, characters=len(text))
     for file in log_files(upload):
         found += _rewrite_file(file.path, text.encode(), mask.encode())

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from ingest.models import Upload
 from ingest.services import delete_upload
+from reports.dashboard_search import remember_upload
 from reports.deployments_watch import refresh, watch_report
 from reports.sharing_links import end_links
 from teams.audit import record
@@ -21,6 +22,7 @@ def to_trash(upload: Upload, *, by: Any) -> None:
     upload.deleted_at = timezone.now()
     upload.save(update_fields=["deleted_at"])
     ended = end_links(upload)
+    remember_upload(upload)
     record(by, "report.delete", team=upload.team, object=upload.public_id, name=upload.title, links_ended=ended)
     if upload.deployment is not None:
         refresh(upload.deployment)
@@ -31,6 +33,7 @@ def restore(upload: Upload, *, by: Any) -> None:
     """Bring an upload back; links that were ended stay ended."""
     upload.deleted_at = None
     upload.save(update_fields=["deleted_at"])
+    remember_upload(upload)
     record(by, "report.restore", team=upload.team, object=upload.public_id, name=upload.title)
     if upload.deployment is not None:
         refresh(upload.deployment)

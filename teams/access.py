@@ -74,6 +74,7 @@ TEAM_OF = {
     "reports.delivery": "channel__team",
     "reports.savedview": "team",
     "reports.prediction": "deployment__team",
+    "reports.searchentry": "team",
 }
 UPLOAD_OF = {
     "ingest.upload": "",

@@ -29,9 +29,9 @@ from kvdiag.api.schemas import (
 )
 from reports.alerts_findings import set_state
 from reports.cursor import page
+from reports.deployments import merge as merge_into
 from reports.deployments import pin
 from reports.deployments_series import series_of
-from reports.deployments_watch import refresh
 from reports.models import Alert, Baseline, Comparison, TrackedFinding
 from teams import access, deployments
 from teams.access import Action
@@ -130,8 +130,7 @@ def merge_deployment(request: HttpRequest, deployment_id: Path[Id], merge: Merge
     must(user, Action.EDIT, deployment)
     if deployment.pk == target.pk or target.merged_into_id is not None:
         raise No(422, "invalid", "into: name another deployment that is not merged itself.")
-    deployments.merge_deployments(deployment, target, by=user)
-    refresh(target)
+    merge_into(deployment, target, by=user)
     return shown(request, target)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest, JsonResponse, QueryDict
+from django.http import Http404, HttpRequest, JsonResponse
 from django.shortcuts import get_object_or_404
 from ninja import Path, Query, Router, Status
 from pydantic import Field
@@ -16,8 +16,8 @@ from kvdiag.api.callers import Token, TokenOrNobody, caller, must, must_read, sp
 from kvdiag.api.problems import No, answers
 from kvdiag.api.schemas import LogLines, Made, ReportOut, ReportPage, ScenarioIn
 from reports import sharing_trash
-from reports.cursor import page
-from reports.dashboard import search_reports, with_reports
+from reports.dashboard import with_reports
+from reports.dashboard_search import found_reports
 from reports.deployments_changes import explain, launch_of
 from reports.deployments_predictions import keep_prediction
 from reports.document import dig, launches, listed
@@ -122,10 +122,9 @@ def list_reports(
     """The team's reports, newest first."""
     spend(request)
     must_read(request)
-    asked = QueryDict(mutable=True)
-    asked.update({"q": q, "outcome": outcome, "severity": severity, "deployment": deployment})
-    found = page(search_reports(team_of(request), asked), by="upload__created_at", size=limit, cursor=cursor)
-    return {"items": [shown(request, each.upload, each) for each in found.rows], "next": found.next}
+    asked = {"q": q, "outcome": outcome, "severity": severity, "deployment": deployment}
+    found, following = found_reports(team_of(request), asked, size=limit, cursor=cursor)
+    return {"items": [shown(request, each.upload, each) for each in found], "next": following}
 
 
 @router.get("/reports/{report_id}", auth=TokenOrNobody(), response=answers(200, ReportOut), summary="State and summary")

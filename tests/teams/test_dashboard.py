@@ -1,0 +1,221 @@
+"""The dashboard, the search, the findings list and a deployment's page."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from reports.dashboard_spark import spark
+from reports.models import SavedView, TrackedFinding
+from teams.models import Deployment
+from tests.teams.conftest import signed_in
+from tests.teams.world import World
+
+
+def text(world: World, path: str, person: str = "vera") -> str:
+    answer = signed_in(getattr(world, person)).get(path)
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", answer.content.decode())
+
+
+def shown(page: str) -> list[str]:
+    """The names of the deployments in the table, in order."""
+    return re.findall(r'<a class="cell-link" href="/deployments/[^"]+/">([^<]+)</a>', page)
+
+
+def test_a_new_team_sees_how_to_send_its_first_log(world: World) -> None:
+    page = text(world, "/dashboard/")
+    assert "No deployment yet" in page and "curl -fsS --data-binary @server.log" in page
+
+
+def test_a_row_tells_state_tokens_change_and_findings(world: World) -> None:
+    world.launch("kimi", tokens=100_000, fraction=0.85)
+    world.launch("kimi", tokens=137_000, fraction=0.88, findings=[("a-rule", "warning"), ("b-rule", "advice")])
+    page = text(world, "/dashboard/")
+    assert "137,000" in page and "+37" in page and "fraction 0.85 to 0.88" in page and "1 warning" in page
+    assert 'class="spark"' in page and "Bob Example" in page
+
+
+def test_a_launch_without_tokens_says_none_and_never_zero(world: World) -> None:
+    world.launch("kimi", tokens=None, free=None, outcome="failed")
+    page = text(world, "/dashboard/")
+    assert "<b>none</b>" in page and ">unknown</td>" in page
+
+
+def test_filters_search_and_order_live_in_the_address(world: World) -> None:
+    world.launch("small", tokens=10_000, model="org/Small-1B")
+    world.launch("large", tokens=900_000, model="org/Large-70B", findings=[("a-rule", "warning")])
+    world.launch("broken", tokens=None, outcome="failed", findings=[])
+    assert shown(text(world, "/dashboard/")) == ["broken", "large", "small"]
+    assert shown(text(world, "/dashboard/?state=failed")) == ["broken"]
+    assert shown(text(world, "/dashboard/?state=warnings")) == ["large"]
+    assert shown(text(world, "/dashboard/?q=70b")) == ["large"]
+    assert shown(text(world, "/dashboard/?sort=tokens")) == ["large", "small", "broken"]
+    assert shown(text(world, "/dashboard/?sort=name")) == ["broken", "large", "small"]
+
+
+def test_pages_of_the_table_follow_each_other_without_a_gap(world: World) -> None:
+    now = timezone.now()
+    for number in range(60):
+        at = now - timedelta(minutes=number // 3)  # equal times must not lose rows
+        Deployment.objects.create(
+            team=world.team, key=f"d{number}", name=f"d{number:02d}", launch_count=1, last_upload_at=at
+        )
+    for order in ("recent", "name", "tokens", "free"):
+        seen, path = [], f"/dashboard/?sort={order}"
+        while path:
+            page = text(world, path)
+            seen += shown(page)
+            following = re.search(r'href="(\?[^"]*after=[^"]+)"', page)
+            path = f"/dashboard/{following[1].replace('&amp;', '&')}" if following else ""
+        assert len(seen) == len(set(seen)) == 60, order
+
+
+def test_a_made_up_cursor_is_no_page(world: World) -> None:
+    world.launch()
+    assert signed_in(world.vera).get("/dashboard/?after=nonsense").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/dashboard/", "/reports/", "/findings/"])
+def test_no_page_asks_the_database_row_by_row(world: World, path: str) -> None:
+    client = signed_in(world.alice)
+
+    def queries() -> int:
+        client.get(path)
+        with CaptureQueriesContext(connection) as captured:
+            client.get(path)
+        return len(captured)
+
+    world.launch("one", findings=[("a-rule", "warning")])
+    few = queries()
+    for number in range(8):
+        world.launch(f"deployment {number}", findings=[("a-rule", "warning"), ("b-rule", "critical")])
+    assert queries() <= few
+
+
+def test_a_deployments_page_does_not_grow_its_queries_with_its_launches(world: World) -> None:
+    world.launch(), world.launch()
+    client, path = signed_in(world.vera), f"/deployments/{Deployment.objects.get().public_id}/"
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            client.get(path)
+        return len(captured)
+
+    queries()
+    few = queries()
+    for _ in range(6):
+        world.launch()
+    assert queries() == few
+
+
+def test_a_deployments_page_draws_history_and_lists_what_changed(world: World) -> None:
+    world.launch(tokens=100_000, release="0.5.7")
+    world.launch(tokens=None, outcome="failed")
+    world.launch(tokens=120_000, release="0.5.9")
+    page = text(world, f"/deployments/{Deployment.objects.get().public_id}/")
+    assert "KV cache tokens over 2 starts" in page and "h-fail" in page
+    assert "SGLang 0.5.7 to 0.5.9" in page or "SGLang 0.5.9 to" in page
+    assert "Budgets side by side" in page and page.count("<tr><th scope") >= 3
+
+
+def test_one_start_makes_no_line_and_says_why(world: World) -> None:
+    world.launch()
+    assert "it takes two starts" in text(world, f"/deployments/{Deployment.objects.get().public_id}/")
+
+
+def test_the_baseline_is_pinned_shown_and_taken_out(world: World) -> None:
+    stored = world.launch(tokens=123_456)
+    world.launch()
+    deployment = Deployment.objects.get()
+    page, client = f"/deployments/{deployment.public_id}/", signed_in(world.bob)
+    client.post(f"{page}baseline/", {"report": stored.pk})
+    assert "123,456 tokens" in text(world, page) and "pinned baseline 123,456" in text(world, page)
+    client.post(f"{page}baseline/", {"report": ""})
+    assert "None pinned" in text(world, page)
+
+
+def test_renaming_and_merging_by_the_page(world: World) -> None:
+    world.launch("one"), world.launch("two")
+    one, two = Deployment.objects.order_by("pk")
+    client = signed_in(world.bob)
+    client.post(f"/deployments/{one.public_id}/change/", {"name": "First"})
+    client.post(f"/deployments/{one.public_id}/change/", {"into": two.public_id})
+    assert shown(text(world, "/dashboard/")) == ["two"]
+    assert signed_in(world.vera).get(f"/deployments/{one.public_id}/")["Location"] == f"/deployments/{two.public_id}/"
+    assert text(world, "/reports/?q=two").count('href="/r/') == 2
+
+
+def test_the_search_finds_by_model_release_tag_deployment_and_verdict(world: World) -> None:
+    stored = world.launch("Prod EU", model="org/Kimi-K2.5", release="0.5.9")
+    world.launch("other", model="org/Llama", release="0.4.1")
+    for words in ("kimi", "0.5.9", "PROD", "kimi prod", "server.log kimi"):
+        page = text(world, f"/reports/?q={words}")
+        assert stored.upload.public_id in page and page.count('class="cell-link"') == 1, words
+    assert "No report fits" in text(world, "/reports/?q=zzzz")
+    assert "No report fits" in text(world, "/reports/?q=100%25")
+
+
+def test_views_are_kept_for_oneself_or_the_team(world: World) -> None:
+    world.launch(outcome="failed")
+    signed_in(world.vera).post("/views/", {"name": "mine", "query": "state=failed&after=x"})
+    assert signed_in(world.vera).post("/views/", {"name": "ours", "for": "team"}).status_code == 403
+    signed_in(world.bob).post("/views/", {"name": "ours", "query": "q=kimi", "for": "team"})
+    assert SavedView.objects.get(name="mine").query == "state=failed"
+    assert "mine" in text(world, "/dashboard/") and "ours" in text(world, "/dashboard/")
+    alice = text(world, "/dashboard/", "alice")
+    assert ">mine<" not in alice and ">ours<" in alice
+
+
+def test_findings_are_grouped_by_rule_and_changed_together(world: World) -> None:
+    for name in ("one", "two"):
+        world.launch(name, findings=[("a-rule", "critical"), ("b-rule", "advice")])
+    page = text(world, "/findings/", "bob")
+    assert page.index("a-rule") < page.index("b-rule") and "2 deployments" in page
+    chosen = list(TrackedFinding.objects.filter(rule="a-rule").values_list("public_id", flat=True))
+    until = timezone.localdate() + timedelta(days=10)
+    form: dict[str, Any] = {"finding": chosen, "state": "muted", "reason": "new cards next week", "until": str(until)}
+    signed_in(world.bob).post("/findings/change/", form)
+    assert "a-rule" not in text(world, "/findings/")
+    assert "new cards next week" in text(world, "/findings/?state=muted")
+
+
+@pytest.mark.parametrize("until", ["", "2020-01-01", "9999-99-99", "soon"])
+def test_a_mute_without_a_day_to_come_changes_nothing(world: World, until: str) -> None:
+    world.launch(findings=[("a-rule", "critical")])
+    finding = TrackedFinding.objects.get()
+    form = {"finding": finding.public_id, "state": "muted", "reason": "x", "until": until}
+    answer = signed_in(world.bob).post("/findings/change/", form, follow=True)
+    assert "Nothing was changed" in answer.content.decode()
+    finding.refresh_from_db()
+    assert finding.state == "open"
+
+
+# --- The small line ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_to_draw_draws_nothing() -> None:
+    assert spark([]) is None
+    assert spark([[None, "incomplete"]]) is None
+
+
+def test_failed_starts_are_crosses_and_leave_the_line_where_it_was() -> None:
+    line = spark([[100, "ready"], [None, "failed"], [200, "ready"]])
+    assert line is not None and line.failed == (50.0,)
+    assert line.line.startswith("M0.0 ") and line.line.count("V") == 1
+
+
+def test_a_change_of_one_per_cent_is_no_cliff() -> None:
+    small, large = spark([[100, "ready"], [101, "ready"]]), spark([[100, "ready"], [200, "ready"]])
+
+    def height(line: Any) -> float:
+        first, last = re.findall(r"[M\d.]+ ([\d.]+)|V([\d.]+)", line.line)
+        return abs(float(first[0]) - float(last[1]))
+
+    assert height(small) < 2 < 20 < height(large)

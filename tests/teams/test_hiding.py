@@ -1,0 +1,168 @@
+"""Late redaction, trash, claiming; and a planted secret that must be nowhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.test import Client
+
+from ingest.models import StoredReport, Upload
+from reports import sharing_links, sharing_redaction, sharing_trash
+from reports.models import Comparison, TrackedFinding
+from reports.sharing_links import What, Wish
+from reports.stored import log_files
+from teams.models import Deployment
+from tests.teams import world as worlds
+from tests.teams.conftest import signed_in
+from tests.teams.test_sharing import in_a_week
+from tests.teams.world import World
+
+SLIP = "gpu-host-17.corp"
+LOG = f"one\nserver on {SLIP} avail mem=7.43 GB\nthree {SLIP} and {SLIP}\n"
+
+
+def everything_stored() -> str:
+    """Every value of every row, as text."""
+    rows: list[Any] = []
+    for app in ("teams", "ingest", "reports"):
+        for model in apps.get_app_config(app).get_models():
+            rows += list(model._default_manager.values())
+    return json.dumps(rows, default=str)
+
+
+@pytest.fixture
+def slipped(world: World) -> StoredReport:
+    """A report in which a host name slipped through: in the log, the document, and everything made of it."""
+    document = worlds.document(findings=[("thin-slack-after-capture", "critical")])
+    launch = document["launches"][0]
+    launch["findings"][0]["summary"] = f"Too little is left on {SLIP}"
+    launch["findings"][0]["evidence"][0]["text"] = f"server on {SLIP}"
+    launch["verdict"] = f"Ready on {SLIP}."
+    launch["model"]["path"] = f"/mnt/{SLIP}/model"
+    row = worlds.upload(team=world.team, uploader=world.bob, log=LOG, name=f"{SLIP}.log", deployment_key="prod")
+    return worlds.report(row, document)
+
+
+def test_hiding_rewrites_the_log_the_documents_and_all_made_of_them(world: World, slipped: StoredReport) -> None:
+    later = worlds.upload(team=world.team, uploader=world.bob, deployment_key="prod")
+    worlds.report(later)
+    assert SLIP in everything_stored()
+    page = f"/r/{slipped.upload.public_id}/hide/"
+    assert signed_in(world.bob).post(page, {"text": SLIP}).status_code == 302
+    assert SLIP not in everything_stored()
+    (file,) = log_files(Upload.objects.get(pk=slipped.upload.pk))
+    assert SLIP not in file.path.read_text()
+    text = signed_in(world.bob).get(f"/r/{slipped.upload.public_id}/").content.decode()
+    assert SLIP not in text and "*" * len(SLIP) in text
+
+
+def test_hiding_keeps_line_numbers_and_byte_offsets(world: World, slipped: StoredReport) -> None:
+    before = log_files(slipped.upload)[0].path.read_bytes()
+    found = sharing_redaction.hide(slipped.upload, SLIP, by=world.bob)
+    after = log_files(slipped.upload)[0].path.read_bytes()
+    assert len(after) == len(before) and found >= 3
+    assert [len(line) for line in after.splitlines()] == [len(line) for line in before.splitlines()]
+    assert oct(log_files(slipped.upload)[0].path.stat().st_mode)[-3:] == "600"
+
+
+@pytest.mark.parametrize("text", ["", "abc", "two\nlines", "*" * 8, "x" * 500])
+def test_what_cannot_be_hidden_is_refused(world: World, slipped: StoredReport, text: str) -> None:
+    with pytest.raises(sharing_redaction.Refused):
+        sharing_redaction.hide(slipped.upload, text, by=world.bob)
+
+
+def test_text_that_is_nowhere_is_said(world: World, slipped: StoredReport) -> None:
+    answer = signed_in(world.bob).post(f"/r/{slipped.upload.public_id}/hide/", {"text": "not in there"})
+    assert answer.status_code == 400 and "neither in the stored log" in answer.content.decode()
+
+
+def test_the_trail_tells_that_something_was_hidden_and_not_what(world: World, slipped: StoredReport) -> None:
+    sharing_redaction.hide(slipped.upload, SLIP, by=world.bob)
+    entry = world.team.audit.get(action="report.hide")
+    assert entry.detail == {"characters": len(SLIP)}
+
+
+# --- Trash and claiming -------------------------------------------------------------------------------------------
+
+
+def test_the_trash_hides_restores_and_deletes(world: World) -> None:
+    stored = world.launch(log=LOG)
+    client, base = signed_in(world.bob), f"/r/{stored.upload.public_id}"
+    assert client.post(f"{base}/trash/").status_code == 302
+    assert client.get(f"{base}/").status_code == 404
+    assert stored.upload.title in client.get(f"/teams/{world.team.slug}/trash/").content.decode()
+    assert Deployment.objects.get().launch_count == 0
+    client.post(f"{base}/restore/")
+    assert client.get(f"{base}/").status_code == 200
+    assert Deployment.objects.get().launch_count == 1
+    client.post(f"{base}/trash/")
+    client.post(f"{base}/restore/", {"for_good": "1"})
+    assert not Upload.objects.exists() and not StoredReport.objects.exists()
+    actions = list(world.team.audit.order_by("pk").values_list("action", flat=True))
+    assert actions[1:] == ["report.delete", "report.restore", "report.delete", "report.purge"]
+
+
+def test_deleting_the_newest_start_shows_the_one_before(world: World) -> None:
+    world.launch(tokens=100_000, findings=[])
+    bad = world.launch(tokens=90_000, findings=[("thin-slack-after-capture", "warning")])
+    sharing_trash.to_trash(Upload.objects.get(pk=bad.upload.pk), by=world.bob)
+    deployment = Deployment.objects.get()
+    assert (deployment.last_kv_tokens, deployment.open_findings) == (100_000, 0)
+
+
+def test_an_upload_of_nobody_is_claimed_into_a_team_and_joins_its_series(world: World) -> None:
+    row = worlds.upload(team=None, uploader=None, owner_hash="x" * 64)
+    worlds.report(row)
+    page = f"/r/{row.public_id}/"
+    assert Client().get(page).status_code == 200
+    assert "Keep in Inference EU" in signed_in(world.bob).get(page).content.decode()
+    assert signed_in(world.bob).post(f"{page}claim/", {"team": world.team.slug}).status_code == 302
+    row.refresh_from_db()
+    assert (row.team, row.uploader) == (world.team, world.bob) and row.deployment is not None
+    assert Client().get(page).status_code == 404, "what belongs to a team is no longer anybody's"
+
+
+def test_a_claim_is_made_once(world: World) -> None:
+    row = worlds.upload(team=None, uploader=None)
+    assert sharing_trash.claim(row, world.team, by=world.bob)
+    assert not sharing_trash.claim(row, world.other_team, by=world.charlie)
+
+
+# --- A planted secret ----------------------------------------------------------------------------------------------
+
+
+def test_a_facts_only_reader_gets_no_text_that_a_log_can_plant(world: World) -> None:
+    """Every string of the document that the log may have written is planted with a word; no shared form shows it."""
+    planted = "PLANTEDWORD"
+    document = worlds.document(findings=[("thin-slack-after-capture", "warning")])
+    launch = document["launches"][0]
+    launch["failure"] = {"kind": "other", "stage": "weights", "message": planted, "lines": [3], "traceback": [planted]}
+    launch["command"] = f"python -m sglang.launch_server --model-path /srv/{planted}"
+    launch["not_understood"] = [{"line": 5, "text": planted}]
+    launch["traces"] = [{"title": planted, "lines": [planted], "text": planted}]
+    launch["verdict"] = f"Failed in /srv/{planted}/model, told by http://{planted.lower()}.corp/x and a@{planted}.org."
+    launch["model"]["path"] = f"/srv/{planted}/Kimi-K2.5-INT4"
+    launch["arguments"]["served_model_name"] = {"value": planted, "origin": "given"}
+    launch["arguments"]["tokenizer_path"] = {"value": f"/srv/{planted}", "origin": "given"}
+    launch["findings"][0]["evidence"][0]["text"] = planted
+    launch["unforeseen_key"] = planted
+    document["upload"]["files"][0]["name"] = f"{planted}.log"
+    document["upload"]["note"] = planted
+    row = worlds.upload(team=world.team, uploader=world.bob, log=f"{planted}\n", name=f"{planted}.log")
+    stored = worlds.report(row, document)
+    _, token = sharing_links.make_link(row, Wish(expires_at=in_a_week()), by=world.alice)
+    for path in (f"/s/{token}/", f"/s/{token}.json", f"/s/{token}/log", f"/s/{token}/log/find?q={planted[:3]}"):
+        assert planted.lower() not in Client().get(path).content.decode().lower(), path
+    assert planted in json.dumps(stored.document), "the team itself still has everything"
+    _, token = sharing_links.make_link(row, Wish(what=What.LOG, expires_at=in_a_week()), by=world.alice)
+    assert planted in Client().get(f"/s/{token}/").content.decode()
+
+
+def test_alerts_and_findings_hold_what_the_engine_says_and_no_line_of_the_log(world: World) -> None:
+    world.launch(tokens=100_000)
+    world.launch(tokens=50_000, findings=[("thin-slack-after-capture", "critical")])
+    rows = [list(model.objects.values()) for model in (Comparison, TrackedFinding)]
+    assert "the log's own words" not in json.dumps(rows, default=str)
