@@ -24,7 +24,7 @@ from kvdiag.diagnosis.rules.rule import Case, Finding, Remedy, Severity
 from kvdiag.diagnosis.timeline import timeline
 from kvdiag.diagnosis.traffic import serving_document
 from kvdiag.diagnosis.units import to_gib
-from kvdiag.diagnosis.verdict import verdict
+from kvdiag.diagnosis.verdict import turn, verdict
 
 SCHEMA = "kvdiag.report/1"
 ENGINE = "0.1.0"
@@ -158,7 +158,16 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         "serving": serving_document(launch, lines.of, files),
         "oom": [_oom(oom, lines) for oom in launch.each(DeviceOutOfMemory)],
         "findings": [_finding(f, lines) for f in checked.findings],
-        "checks": {"passed": [{"rule": r.id, "title": r.title} for r in checked.passed]},
+        "turn": turn(case, checked).value,
+        "checks": {
+            "passed": [{"rule": p.id, "title": p.title, "because": p.because} for p in checked.passed],
+            "not_applicable": [
+                {"rule": rule.id, "title": rule.title, "because": because} for rule, because in checked.not_applicable
+            ],
+        },
+        "cleared": [
+            {"claim": c.claim, "because": c.because, "lines": lines.all(c.lines)} for c in checked.cleared
+        ],
         "not_run": [{"rule": rule.id, "because": because} for rule, because in checked.not_run],
         "not_understood": [
             {"line": lines.of(e.line), "text": e.line.shown[:500]}
@@ -332,6 +341,7 @@ def _finding(finding: Finding, lines: _Lines) -> dict[str, Any]:
             for e in finding.evidence[:MAX_EVIDENCE]
         ],
         "remedies": [_remedy(r) for r in finding.remedies],
+        "part_of": finding.part_of or None,
     }
 
 

@@ -1,27 +1,109 @@
-"""The verdict: one sentence per launch, with direction and size."""
+"""The verdict: what a launch came to, with direction and size, in one or two plain sentences; and the turn of the knob."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+
+from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
+from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.checking import Checked
-from kvdiag.diagnosis.rules.rule import Case, Severity
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity
 from kvdiag.diagnosis.units import format_gib, format_tokens
+
+FRACTION = "--mem-fraction-static"
+
+
+class Turn(StrEnum):
+    """Which way to turn the fraction: UP, DOWN, LEAVE it, or NONE where the log gives no direction."""
+
+    UP = "up"
+    DOWN = "down"
+    LEAVE = "leave"
+    NONE = "none"
+
+
+def turn(case: Case, checked: Checked) -> Turn:
+    """The turn that the worst finding with a remedy on the fraction asks for."""
+    least = 0 if case.outcome.outcome == "failed" else Severity.ADVICE.weight
+    for finding in checked.findings:
+        if finding.severity is None or finding.severity.weight > least or finding.part_of:
+            continue
+        for remedy in finding.remedies:
+            if remedy.flag == FRACTION:
+                return Turn.DOWN if remedy.direction is Direction.LOWER else Turn.UP
+    quiet = not any(f.severity in (Severity.CRITICAL, Severity.WARNING) for f in checked.findings)
+    return Turn.LEAVE if case.is_ready and quiet and case.fraction is not None else Turn.NONE
 
 
 def verdict(case: Case, checked: Checked) -> str:
     """Plain words for every outcome."""
-    head = _state(case)
-    loud = [f for f in checked.findings if f.severity in (Severity.CRITICAL, Severity.WARNING)]
-    advice = [f for f in checked.findings if f.severity is Severity.ADVICE]
-    if loud:
-        return f"{head} {loud[0].summary}."
-    if case.is_ready and not advice:
-        return f"{head} Nothing to fix."
-    if advice:
-        return f"{head} {advice[0].summary}."
-    return head
+    lead = next((f for f in checked.findings if f.severity is not Severity.INFO and not f.part_of), None)
+    match case.outcome.outcome:
+        case "ready":
+            return _ready(case, checked, lead)
+        case "failed":
+            return _failed(case, lead)
+    return _cut(case, lead)
 
 
-def _state(case: Case) -> str:
+def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
+    facts = _facts(case)
+    if lead is not None:
+        told = f"Ready: {facts}." if facts else "Ready."
+        return f"{told} {_sentence(lead.summary)} {_act(lead)}".strip()
+    further = _further(case)
+    passed = f"; {len(checked.passed)} checks passed" if not further else ""
+    return f"Ready, nothing to fix. {facts or 'The log prints no figures of memory'}{passed}. {further}".strip()
+
+
+_STAGES = {
+    Stage.ARGUMENTS: "while arguments are read",
+    Stage.DISTRIBUTED: "while the ranks find each other",
+    Stage.WEIGHTS: "while the weights load",
+    Stage.KV_CACHE: "while the KV pool is made",
+    Stage.CUDA_GRAPH: "while graphs are captured",
+    Stage.WARMUP: "in the warm-up request",
+    Stage.SERVING: "while serving",
+}
+_KINDS = {
+    FailureKind.GPU_OOM: "GPU memory ran out",
+    FailureKind.HOST_OOM: "the host's memory ran out",
+    FailureKind.SIZING: "no room was left for the KV pool",
+    FailureKind.ASSERTION: "an assertion failed",
+    FailureKind.COMMUNICATION: "ranks lost each other",
+    FailureKind.KERNEL: "a kernel failed",
+    FailureKind.OTHER: "another error ended it",
+}
+
+
+def _failed(case: Case, lead: Finding | None) -> str:
+    failure = case.outcome.failure
+    stage = failure.stage if failure is not None and failure.stage is not None else case.outcome.stage
+    where = f" {_STAGES[stage]}" if stage is not None else ""
+    if lead is not None:
+        return f"Failed{where}. {_sentence(lead.summary)} {_act(lead)}".strip()
+    what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
+    message = failure.message.strip().splitlines()[0][:160] if failure is not None and failure.message.strip() else ""
+    quoted = f": {message}" if message and failure is not None and failure.kind is FailureKind.OTHER else ""
+    return f"Failed{where}: {what}{quoted}."
+
+
+def _cut(case: Case, lead: Finding | None) -> str:
+    stage, facts = case.outcome.stage, _facts(case)
+    if case.launch.has_traffic:
+        head = f"The log shows serving, and no start or end of it{': ' + facts if facts else ''}."
+    elif stage is None:
+        head = "The log holds no line of a start."
+    else:
+        head = f"The log ends {_STAGES[stage]}{': ' + facts if facts else ''}."
+    if lead is not None:
+        return f"{head} {_sentence(lead.summary)} {_act(lead)}".strip()
+    if facts or case.launch.has_traffic:
+        return f"{head} Nothing in it asks for a change."
+    return f"{head} No verdict on memory yet: send the rest of the log."
+
+
+def _facts(case: Case) -> str:
     free = case.free_at_end
     parts = []
     if case.tokens is not None:
@@ -29,12 +111,66 @@ def _state(case: Case) -> str:
         parts.append(f"{format_tokens(case.tokens)} KV tokens{each}")
     if free is not None:
         parts.append(f"{format_gib(free.available)} free")
-    facts = ", ".join(parts)
-    match case.outcome.outcome:
-        case "ready":
-            return f"Ready: {facts}." if facts else "Ready."
-        case "failed":
-            failure = case.outcome.failure
-            where = f" at the stage {failure.stage.value.replace('_', ' ')}" if failure and failure.stage else ""
-            return f"Failed{where}."
-    return f"The log ends before the server is ready{': ' + facts if facts else ''}."
+    return ", ".join(parts)
+
+
+def _further(case: Case) -> str:
+    """How far the fraction could go and still leave what is wanted; "" where that is not much further."""
+    sizing, free = case.sizing, case.free_at_end
+    if sizing is None or sizing.fractions is None or case.fraction is None or free is None:
+        return ""
+    to = sizing.fractions.keeps_wanted
+    if to is None or to < case.fraction + 0.002 or sizing.limited_by.value != "memory":
+        return ""
+    answer = scenario_of(sizing, Change(mem_fraction_static=to))
+    if answer.refused or answer.tokens is None or not answer.tokens.before or answer.tokens.after is None:
+        return ""
+    gain = answer.tokens.after / answer.tokens.before - 1
+    left = answer.free_gib
+    if gain < 0.005 or left is None or left.after is None:
+        return ""
+    return (
+        f"Memory limits the KV cache; {to:g} would fit about {format_tokens(_rounded(answer.tokens.after))} tokens"
+        f" (+{100 * gain:.0f} %) and leave about {left.after:.1f} GiB."
+    )
+
+
+def _rounded(tokens: float) -> int:
+    """A prediction to four digits: more would claim what the print cannot give."""
+    step = 10 ** max(0, len(str(int(tokens))) - 4)
+    return int(round(tokens / step) * step)
+
+
+def _sentence(text: str) -> str:
+    line = text.split("\n", 1)[0].strip()
+    return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
+def _act(finding: Finding) -> str:
+    """The first remedy as a sentence; "" where there is none to turn."""
+    return next((_told(remedy) for remedy in finding.remedies), "")
+
+
+_VERBS = {
+    Direction.RAISE: "Raise",
+    Direction.LOWER: "Lower",
+    Direction.SET: "Set",
+    Direction.REMOVE: "Remove",
+}
+
+
+def _told(remedy: Remedy) -> str:
+    if remedy.flag == "upgrade":
+        return f"Upgrade to {remedy.to}." if remedy.to else "Upgrade."
+    words = [_VERBS[remedy.direction], f"the {remedy.flag}" if " " in remedy.flag else remedy.flag]
+    if remedy.before is not None and remedy.to is not None and remedy.direction is not Direction.SET:
+        words.append(f"from {remedy.before}")
+    if remedy.to is not None and remedy.direction is not Direction.REMOVE:
+        words.append(f"to {remedy.to}")
+    tokens = remedy.effect.get("kv_tokens")
+    size = ""
+    if tokens is not None and tokens.after is not None:
+        size = f": about {format_tokens(_rounded(tokens.after))} tokens"
+        if tokens.before:
+            size += f" ({100 * (tokens.after / tokens.before - 1):+.0f} %)".replace("-", "−")
+    return f"{' '.join(words)}{size}."

@@ -1,4 +1,4 @@
-"""Remedies that turn the fraction and the KV dtype, priced from the launch's own figures.
+"""Remedies priced from the launch's own figures: by the what-if arithmetic where the sizing closes, else linearly.
 
 Linear, as SGLang's own sizing is: tokens change by Δfraction × opening / bytes a token; free memory by as much and by
 what the draft's pool takes. Exact up to a page and the print.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.rules.judgements import (
     flag_is_given,
     is_in_command,
@@ -49,8 +50,39 @@ def cell(case: Case) -> Cell | None:
     return Cell(size / tokens, draft / tokens, share)
 
 
+def priced(case: Case, change: Change) -> dict[str, Effect] | None:
+    """What a change does to tokens, free memory and concurrent requests, by SGLang's own arithmetic.
+
+    None where the sizing does not tell, {} where the launch would not start.
+    """
+    if case.sizing is None or case.sizing.budget is None:
+        return None
+    answer = scenario_of(case.sizing, change)
+    if answer.refused is not None:
+        return {} if answer.refused.startswith("no start") else None
+    effect: dict[str, Effect] = {}
+    for name, figure, digits in (
+        ("kv_tokens", answer.tokens, 0),
+        ("free_gib", answer.free_gib, 4),
+        ("requests", answer.requests, 0),
+    ):
+        if figure is None or figure.after is None or figure.before == figure.after:
+            continue
+        ends = [
+            None if x is None else round(x, digits or None)
+            for x in (figure.before, figure.after, figure.low, figure.high)
+        ]
+        effect[name] = Effect(*ends)
+    return effect
+
+
 def fraction_effect(case: Case, change: float) -> dict[str, Effect]:
     """What a change of the fraction does to tokens and to free memory; {} where the launch does not tell."""
+    fraction = case.fraction
+    if fraction is not None and 0 < fraction + change < 1:
+        known = priced(case, Change(mem_fraction_static=round(fraction + change, 4)))
+        if known is not None:
+            return known
     effect: dict[str, Effect] = {}
     opening, size = case.opening_size, cell(case)
     if opening is None:
@@ -166,11 +198,14 @@ def ceil_fraction(value: float) -> float:
     return math.ceil(value * 1000 - 1e-9) / 1000
 
 
-def eight_bit_kv(case: Case, factor: float | None = None) -> Remedy:
-    """Store the KV cache in 8 bits, with the caveat that always goes with it."""
-    tokens = case.tokens
-    gain = factor or 2.0
-    effect = {} if tokens is None else {"kv_tokens": Effect(tokens, round(tokens * gain))}
+def eight_bit_kv(case: Case) -> Remedy | None:
+    """Store the KV cache in 8 bits, with the caveat that always goes with it; None on devices without the format."""
+    if case.launch.value("device") == "npu" or case.launch.value("attention_backend") == "ascend":
+        return None
+    effect = priced(case, Change(kv_cache_dtype="fp8_e4m3"))
+    if not effect:
+        tokens = case.tokens
+        effect = {} if tokens is None else {"kv_tokens": Effect(tokens, 2 * tokens)}
     return Remedy(
         "--kv-cache-dtype",
         Direction.SET,
@@ -190,7 +225,23 @@ def knob(case: Case, flag: str, direction: Direction, to: str | None = None, cos
     name = flag.lstrip("-").replace("-", "_")
     now = case.launch.value(name) if flag.startswith("--") else None
     before = None if now is None or isinstance(now, list | dict) else str(now)
-    return Remedy(flag, direction, before=before, to=to, cost=cost, note=note)
+    effect = _effect_of(case, name, direction, to)
+    return Remedy(flag, direction, before=before, to=to, effect=effect or {}, cost=cost, note=note)
+
+
+_WHOLE = ("tp_size", "context_length", "max_total_tokens", "max_mamba_cache_size", "max_running_requests")
+
+
+def _effect_of(case: Case, name: str, direction: Direction, to: str | None) -> dict[str, Effect] | None:
+    """The effect of a flag that the sizing knows."""
+    if name == "max_total_tokens" and direction is Direction.REMOVE:
+        return priced(case, Change(max_total_tokens=0))
+    if name == "enable_dp_attention" and direction is Direction.SET:
+        tp = int(case.launch.number_of("tp_size") or 1)
+        return priced(case, Change(dp_attention=tp)) if tp > 1 else None
+    if to is None or name not in _WHOLE or not to.isdigit():
+        return None
+    return priced(case, Change.read({name: int(to)}))
 
 
 def prefill_graph_knobs(case: Case) -> tuple[Remedy, ...]:

@@ -39,5 +39,6 @@ def check(case: Case) -> Iterator[Finding]:
             ),
         ),
         confidence=Confidence.LIKELY,
+        severity=Severity.WARNING if judgements.capture_overflow(case) is not None else Severity.CRITICAL,
         stake=to_gib(oom.tried) or 0.0,
     )

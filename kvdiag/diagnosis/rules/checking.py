@@ -63,9 +63,7 @@ def check_all(case: Case) -> Checked:
             checked.not_run.append((rule, f"the log has no {', '.join(line_names(missing))}"))
             continue
         try:
-            found = [
-                dataclasses.replace(x, rule=rule.id, severity=x.severity or rule.severity) for x in rule.check(case)
-            ]
+            found = [_completed(x, rule) for x in rule.check(case)]
         except Exception:
             log.exception("rule %s failed", rule.id)
             checked.not_run.append((rule, "it failed on this log; the failure is in kvdiag's own log"))
@@ -81,6 +79,13 @@ def check_all(case: Case) -> Checked:
     checked.findings.sort(key=_order)
     checked.cleared = cleared_suspects(case, checked.findings)
     return checked
+
+
+def _completed(finding: Finding, rule: Rule) -> Finding:
+    """A finding with its rule's name and severity; each line is cited once."""
+    first = {(e.line.file, e.line.number): e for e in reversed(finding.evidence)}
+    kept = tuple(e for e in finding.evidence if first[e.line.file, e.line.number] is e)
+    return dataclasses.replace(finding, rule=rule.id, severity=finding.severity or rule.severity, evidence=kept)
 
 
 def _order(finding: Finding) -> tuple[int, int, float, str]:

@@ -25,6 +25,8 @@ def check(case: Case) -> Iterator[Finding]:
     sign = judgements.memory_ran_out(case)
     if sign is None or judgements.site(case, sign) != "indexer":
         return
+    if judgements.capture_overflow(case) is not None:
+        return
     tried = getattr(sign, "tried", None)
     chunk = case.launch.number_of("chunked_prefill_size")
     yield Finding(

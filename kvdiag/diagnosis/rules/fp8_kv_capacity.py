@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype, KVPoolAllocated
-from kvdiag.diagnosis.rules._pricing import ACCURACY, cell, eight_bit_kv
+from kvdiag.diagnosis.rules._pricing import ACCURACY, cell, eight_bit_kv, remedies
 from kvdiag.diagnosis.rules.judgements import fullest, is_eight_bit, is_short, kv_dtype
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
@@ -34,14 +34,14 @@ def check(case: Case) -> Iterator[Finding]:
         )
         return
     batch = fullest(case)
-    full = batch is not None and (batch.usage or 0) >= case.thresholds.usage_high
+    full = batch is not None and (batch.usage or 0) >= case.thresholds.usage_full
     if not is_short(case) and not full:
         return
     yield Finding(
         summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now)",
         why="Plain heads double; latent and index parts gain less.",
         evidence=cite(pool, figure="bytes_per_token", value=round(size.target)),
-        remedies=(eight_bit_kv(case),),
+        remedies=remedies(eight_bit_kv(case)),
         severity=Severity.ADVICE,
         confidence=Confidence.LIKELY,
     )

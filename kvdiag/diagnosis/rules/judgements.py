@@ -294,7 +294,8 @@ def speaks_of_late_release(case: Case) -> bool:
     late = ("cuda_graph_max_bs_decode", "cuda_graph_config", "cuda_graph_bs_decode")
     if any(n in case.launch.arguments for n in late) or case.launch.releases.reaches("0.5.14"):
         return True
-    kinds = [(e.kind or "").split()[-1:] for e in case.launch.each(GraphBegin, GraphEnd)]
+    kinds = [(e.kind or "").split()[-1:] for e in case.launch.each(GraphBegin)]
+    kinds += [(e.kind or "").split()[-1:] for e in case.launch.each(GraphEnd)]
     return any(k in (["decode"], ["prefill"], ["verify"]) for k in kinds)
 
 
@@ -433,6 +434,8 @@ def loader_memory_held(case: Case) -> bool:
         and tokens is not None
         and free is not None
         and tokens <= case.thresholds.pool_tiny_tokens
+        and tokens % 1024 != 0  # a round number was asked for
+        and (case.context_length is None or tokens < case.context_length)
         and free.available > 2 * case.thresholds.room_share * case.wanted_range[1]
         and case.launch.number_of("max_total_tokens") is None
         and not low_ranks(case)
@@ -637,6 +640,15 @@ def vanished_before_pool(case: Case) -> Bytes | None:
         return None
     room = Bytes(after.available - kept)
     return room if room > case.thresholds.memory_fell and not low_ranks(case) else None
+
+
+def weights_used(case: Case) -> Bytes | None:
+    """What the target's weights took on the first rank that says so, without what was given back during capture."""
+    loaded = next((e for e in case.launch.each(WeightsLoaded) if e.used is not None), None)
+    if loaded is None or loaded.used is None:
+        return None
+    back = sum(e.used for e in case.launch.each(GraphEnd, rank=loaded.rank) if e.used is not None and e.used < 0)
+    return Bytes(loaded.used + back)
 
 
 # Captures

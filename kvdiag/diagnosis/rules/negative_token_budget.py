@@ -25,7 +25,11 @@ from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     lines = [e for e in case.launch.each(MaxTotalTokensTooLarge) if e.profiled is not None and e.profiled < 0]
-    pools = [e for e in case.launch.each(KVPoolAllocated, ServerLimits) if e.tokens is not None and e.tokens < 0]
+    printed: list[KVPoolAllocated | ServerLimits] = [
+        *case.launch.each(KVPoolAllocated),
+        *case.launch.each(ServerLimits),
+    ]
+    pools = [e for e in printed if e.tokens is not None and e.tokens < 0]
     if not lines and not pools:
         return
     profiled = lines[0].profiled if lines else pools[0].tokens

@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[Finding]:
     if not lost or case.is_ready:
         return
     first = failed_first(case, lost[0])
-    where = "its lines are not in this log" if first is None else f"line {first.line.number} came first"
+    where = "what failed first is not in this log" if first is None else f"line {first.line.number} came first"
     yield Finding(
         summary=f"{lost[0].rank or 'A rank'} only lost its partner; {where}",
         why="Nothing about this rank explains the failure, and no memory flag of its touches it.",

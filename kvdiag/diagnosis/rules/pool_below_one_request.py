@@ -19,7 +19,7 @@ from kvdiag.diagnosis.events.kv_pool import PoolBelowContext
 from kvdiag.diagnosis.rules._pricing import cell, eight_bit_kv, knob, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import cap, is_eight_bit, is_short, may_raise_fraction
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens, to_gib
+from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens
 
 
 @rule(severity=Severity.WARNING)
@@ -75,5 +75,4 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             None if is_eight_bit(case) else eight_bit_kv(case),
         ),
-        stake=to_gib(needed) or 0.0,
     )

@@ -289,8 +289,10 @@ class Rule:
                 return reason
         if self.releases is not None:
             since, before = release_bounds(self.releases)
-            if not case.launch.releases.may(since, before):
-                return f"it is about releases {self.releases.replace('..', ' to ').strip()}, not {case.launch.releases}"
+            known = case.launch.releases
+            inside = known.within(since, before)
+            if inside is False or (inside is None and not known.may(since, before)):
+                return f"it is about releases {self.releases.replace('..', ' to ').strip()}, not {known}"
         return None
 
 

@@ -23,7 +23,10 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Se
 
 @rule(severity=Severity.CRITICAL, unless=(judgements.without_window,))
 def check(case: Case) -> Iterator[Finding]:
-    found = case.launch.each(SlidingWindowPool, DeepSeekV4Pools)
+    found: list[SlidingWindowPool | DeepSeekV4Pools] = [
+        *case.launch.each(SlidingWindowPool),
+        *case.launch.each(DeepSeekV4Pools),
+    ]
     if not found:
         return
     last = max(found, key=lambda e: place(e.line))

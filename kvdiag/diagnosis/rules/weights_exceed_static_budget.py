@@ -33,6 +33,8 @@ from kvdiag.diagnosis.rules.judgements import (
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
+SLACK = 2.25  # times the free memory wanted at the end: graphs and workspaces take about as much again
+
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
@@ -53,7 +55,7 @@ def check(case: Case) -> Iterator[Finding]:
         facts.append(f"--mem-fraction-static is {fraction:g}")
     need = f"; it must be above {minimum:.4f}" if minimum is not None and minimum < 1 else ""
     hopeless = minimum is not None and minimum > case.thresholds.fraction_hopeless
-    lead = None if minimum is None or hopeless else ceil_fraction(minimum + 0.002)
+    lead = None if minimum is None or hopeless else ceil_fraction(max(minimum + 0.002, _with_slack(case)))
     if no_feasible_fraction(case) is not None:
         return
     more = knob(
@@ -70,11 +72,20 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of(refused),
         evidence=cite(*refused[:2], figure="mem_fraction_static", value=fraction) + cite(case.opening, after),
         remedies=remedies(
-            None
-            if hopeless
-            else raise_fraction(case, lead, "The minimum that starts at all; more gives a larger pool."),
+            None if hopeless else raise_fraction(case, lead, _least(minimum)),
             more,
         ),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         stake=to_gib(None if kept is None or after is None else kept - after.available) or 0.0,
     )
+
+
+def _with_slack(case: Case) -> float:
+    """The fraction that leaves graphs and activations about what SGLang's own defaults leave; 0 where it is unknown."""
+    if not case.opening_size:
+        return 0.0
+    return 1 - SLACK * case.wanted_range[1] / case.opening_size
+
+
+def _least(minimum: float | None) -> str:
+    return "" if minimum is None else f"{ceil_fraction(minimum):g} is the least that starts at all."

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
-from kvdiag.diagnosis.rules.judgements import checkpoint_share, ranks_of
+from kvdiag.diagnosis.rules.judgements import checkpoint_share, ranks_of, weights_used
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, format_gib, to_gib
 
@@ -29,8 +29,8 @@ def check(case: Case) -> Iterator[Finding]:
     if not loaded or expected is None:
         return
     first = loaded[0]
-    used = first.used or 0
-    if used < case.thresholds.weights_multiple * expected + GIB:
+    used = weights_used(case)
+    if used is None or used < case.thresholds.weights_multiple * expected + GIB:
         return
     yield Finding(
         summary=f"The weights take {format_gib(used)} a rank where the checkpoint makes expect about"
