@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvdiag.diagnosis.ledger.sizing.budget import EXACT, Budget, implied_fraction
+from kvdiag.diagnosis.ledger.sizing.budget import Budget, implied_fraction
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
+from kvdiag.diagnosis.ledger.sizing.readings import EXACT
 from kvdiag.diagnosis.ledger.sizing.swa import SplitRule
 from kvdiag.diagnosis.units import GIB
 

@@ -1,0 +1,57 @@
+"""The two readings SGLang sizes its pools from, reduced over all ranks, and the budget they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
+from kvdiag.diagnosis.ledger.sizing.inputs import RankMemory
+
+EXACT = 0.13
+"""GiB: what is allocated between the printed reading and SGLang's own (rotary tables, LoRA, torchao) at most."""
+SMALL_BUFFERS = 0.5
+"""GiB that index tensors and request tables take at most between a reserve and the reading after the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The two readings the sizing reduces over all ranks, in GiB, and the ranks that set them."""
+
+    opening: Estimate
+    after_weights: Estimate
+    opening_rank: str
+    smallest_rank: str
+
+
+def readings_of(ranks: Iterable[RankMemory]) -> Readings | None:
+    """Opening and after-weights as SGLang reduces them: each the minimum over the ranks, independently.
+
+    A rank without an opening reading has it from after-weights + "mem usage".
+    Source: model_runner.py, init_torch_distributed() and profile_max_num_token(): get_available_gpu_memory(
+    distributed=True) reduces with MIN over the world.
+    """
+    openings: list[tuple[float, float, str]] = []
+    after: list[tuple[float, str]] = []
+    for rank in ranks:
+        if rank.opening is not None:
+            openings.append((rank.opening, HALF_DIGIT, rank.id))
+        elif rank.after_weights is not None and rank.usage is not None:
+            openings.append((rank.after_weights + rank.usage, 2 * HALF_DIGIT, rank.id))
+        if rank.after_weights is not None:
+            after.append((rank.after_weights, rank.id))
+    if not openings or not after:
+        return None
+    opening, margin, opening_rank = min(openings)
+    lowest, smallest = min(after)
+    if opening <= 0:
+        return None
+    return Readings(Estimate.around(opening, margin), Estimate.around(lowest, HALF_DIGIT), opening_rank, smallest)
+
+
+def pool_budget(readings: Readings, fraction: float) -> Estimate:
+    """R = A − P × (1 − f), in GiB; negative where SGLang refuses to start.
+
+    Source: 0.3–0.5.10 profile_max_num_token(); 0.5.11+ _profile_available_bytes().
+    """
+    return readings.after_weights.minus(readings.opening.times(1 - fraction))

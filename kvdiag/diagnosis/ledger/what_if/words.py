@@ -1,0 +1,95 @@
+"""The words of an answer: equations with their numbers, the limits of the model, what speaks against a change."""
+
+from __future__ import annotations
+
+from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
+from kvdiag.diagnosis.ledger.sizing.inputs import Family
+from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
+from kvdiag.diagnosis.ledger.what_if.answer import Figure
+from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
+from kvdiag.diagnosis.units import GIB
+
+
+def equations(outcome: Outcome, tokens: Figure, free: Figure | None) -> list[str]:
+    """Each step with its numbers."""
+    base, then = outcome.base, outcome.then
+    lines = [
+        f"budget = {then.after_weights:.2f} − {then.opening:.2f} × (1 − {then.fraction:.4g})"
+        f" = {_signed(then.budget, 3)} GiB"
+    ]
+    if then.budget <= 0 or not tokens.after:
+        return lines
+    state = then.arithmetic.state_gib(then.budget)
+    minus = f" − {state:.3f} of request states" if state > 0 else ""
+    lost = f" − {then.lost:.3f} that this log's pool lacks" if abs(then.lost) >= HALF_DIGIT else ""
+    kept = f"({then.budget:.3f}{minus}{lost})" if minus or lost else f"{then.budget:.3f}"
+    cell = then.arithmetic.bytes_per_reported_token
+    capped = then.arithmetic.cap is not None and tokens.after >= then.arithmetic.cap - then.arithmetic.page
+    lines.append(
+        f"tokens = --max-total-tokens = {int(tokens.after):,}"
+        if capped
+        else f"tokens = {kept} GiB × 2^30 / {cell:,.0f} B = about {int(tokens.after):,}"
+    )
+    if free is not None and free.after is not None and free.before is not None and then != base:
+        more = then.pools_gib(tokens.after) - base.pools_gib(tokens.before or 0)
+        fixed = f" {_change(-then.fixed)} outside the pools" if abs(then.fixed) >= HALF_DIGIT else ""
+        lines.append(f"free = {free.before:.2f} {_change(-more)} for the pools{fixed} = {free.after:.2f} GiB")
+        if then.draft_cell and tokens.before is not None and tokens.after != tokens.before:
+            draft = tokens.after * then.draft_cell / GIB - tokens.before * base.draft_cell / GIB
+            lines.append(f"of the pools, {_change(draft)} GiB are the draft's, at {then.draft_cell:,.0f} B a token")
+    host = outcome.host(tokens)
+    if host is not None and host.after is not None and outcome.change.hicache_ratio is not None:
+        lines.append(
+            f"host = {outcome.change.hicache_ratio:g} × {int(tokens.after):,} × {then.target_cell:,.0f} B "
+            f"= {host.after:.1f} × 10^9 B a rank"
+        )
+    return lines
+
+
+def validity(outcome: Outcome, free: Figure | None) -> list[str]:
+    """Where the answer holds."""
+    inputs = outcome.sizing.inputs
+    said = list(outcome.then.notes)
+    if free is None:
+        said.append("the log does not reach the end of the start, so the free memory there is not known")
+    elif outcome.then != outcome.base:
+        said.append("graphs, workspaces and activations are taken to need what they need in this log")
+    if len([rank for rank in inputs.ranks if rank.after_weights is not None]) < inputs.world:
+        said.append("the log does not show every rank; a smaller one elsewhere would lower every figure")
+    if inputs.release.exact is None and outcome.sizing.budget and len(outcome.sizing.budget.candidates) > 1:
+        said.append("the release is not known; the way of counting that fits the log is used")
+    if outcome.change.hicache_ratio is not None or outcome.change.hicache_size_gb is not None:
+        said.append("a host tier keeps evicted prefixes; it does not let more requests run at once")
+        if inputs.draft is not None or inputs.family in (Family.DSA, Family.LINEAR, Family.SWA):
+            said.append("pools of a draft, an index, a window or request states add host memory of their own")
+    return said
+
+
+def cautions(outcome: Outcome, free: Figure | None) -> list[str]:
+    """What speaks against the change."""
+    said = []
+    wanted = outcome.sizing.wanted_free
+    if free is not None and free.after is not None and wanted is not None and 0 <= free.after < wanted - 0.005:
+        word = "less than half of" if free.after < wanted / 2 else "under"
+        said.append(f"{free.after:.2f} GiB free at the end is {word} the {wanted:.2f} GiB wanted")
+    name = outcome.change.kv_cache_dtype or ""
+    if "fp8" in name or "fp4" in name:
+        said.append(
+            f"{name} needs an attention backend that takes it, and without calibrated scales answers may get worse"
+        )
+    if outcome.change.hicache_ratio is not None or outcome.change.hicache_size_gb is not None:
+        said.append("each rank takes this much host memory, and 10 GiB of it must stay free")
+    if (outcome.change.context_length or 0) > (outcome.sizing.inputs.context_length or 1 << 60):
+        said.append("a longer context than the model was trained for needs settings of its own")
+    if cap_binds(outcome.sizing.inputs) and outcome.printed is not None and outcome.then.arithmetic.cap is not None:
+        said.append("--max-total-tokens sets the pool in this launch, whatever the fraction")
+    return said
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def _change(value: float) -> str:
+    """+0.25 or − 0.25, as a term of a sum."""
+    return ("+ " if value >= 0 else "− ") + f"{abs(value):.2f}"
