@@ -6,6 +6,10 @@ from ingest import documents, patterns, resumable, views
 
 urlpatterns = [
     path("", views.front, name="upload"),
+    # where MethodDoors sends every PUT, and DELETE of a report's page
+    path("-/put/", views.put),
+    path("-/put/<path:name>", views.put),
+    path("-/delete/<str:public_id>", views.delete_by_token),
     path("sample/<slug:key>/", views.sample, name="sample"),
     path("r/<str:public_id>.json", documents.report_json, name="report-json"),
     path("r/<str:public_id>/log", documents.log_lines, name="report-log"),

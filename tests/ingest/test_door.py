@@ -54,8 +54,9 @@ def test_every_put_below_the_root_is_an_upload(curl, path: str) -> None:
     assert curl("report\n", path, "PUT").status_code == 201
 
 
-def test_a_program_gets_the_addresses_as_json(curl) -> None:
-    answer = curl("report\n", **JSON)
+@pytest.mark.parametrize(("path", "method"), [("/", "POST"), ("/server.log", "PUT")])
+def test_a_program_gets_the_addresses_as_json(curl, path: str, method: str) -> None:
+    answer = curl("report\n", path, method, **JSON)
     upload = Upload.objects.get()
     said = answer.json()
     assert answer.status_code == 201
