@@ -66,6 +66,7 @@ _ENVIRONMENT = re.compile(
 _ITEM = re.compile(r"^\s*-\s+(?![-\w]+:\s)(.*?)\s*$")
 _KEY = re.compile(r"^\s*(?:-\s+)?(?:command|args|entrypoint)\s*:\s*(.*)$")
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_QUOTED_MODULE = re.compile(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
 _ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
 _NEXT_STATEMENT = re.compile(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 
@@ -77,7 +78,7 @@ def command_text(command: LaunchCommand) -> str:
 
 def join_lines(first: str, following: Sequence[str]) -> str:
     """See command_text."""
-    if _is_list(first):
+    if _is_list(first) or _QUOTED_MODULE.match(first):
         return _bracketed(first, following)
     item, key = _ITEM.match(first), _KEY.match(first)
     if (item or (key and not key[1].strip("|>-' \""))) and not first.rstrip().endswith("\\"):

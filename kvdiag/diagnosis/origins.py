@@ -107,14 +107,17 @@ def _origin(name: str, value: Value, sources: Sources, releases: ReleaseRange) -
             return "given", (*sources.given_at, *sources.printed_at)
         return "adjusted", (*sources.given_at, *sources.printed_at)
     known = defaults_of(name, releases)
-    if value is None or (known is not None and any(_same(value, x) for x in known)):
+    computed = name in COMPUTED and (known is None or known[-1] is None)
+    # Where newer releases compute the field, an old constant may be the computed value: it tells nothing.
+    fitting = () if known is None else known[-1:] if computed else known
+    if value is None or any(_same(value, x) for x in fitting):
         return "default", sources.printed_at
     if known is None and (value in (False, 0, "auto", "") or value == [] or value == {}):
         return "default", sources.printed_at
     if sources.given:
         # With the command at hand, what it does not give and no default explains was set by SGLang.
         return ("default" if known is None and name not in COMPUTED else "adjusted"), sources.printed_at
-    if name in COMPUTED and (known is None or known[-1] is None):
+    if computed:
         given_fraction = name == "mem_fraction_static" and _looks_given(value, releases)
         return ("given" if given_fraction else "adjusted"), sources.printed_at
     return ("adjusted" if _is_forced(name, value, sources.printed) else "given"), sources.printed_at

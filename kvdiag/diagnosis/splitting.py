@@ -15,9 +15,11 @@ from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd, UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
+    CommunicationFailed,
     ExceptionRaised,
     ExitCode,
     InitializationFailed,
+    KernelFault,
     Killed,
     NoRoomForPool,
     PoolRefused,
@@ -28,14 +30,25 @@ from kvdiag.diagnosis.events.failure import (
 )
 from kvdiag.diagnosis.events.frames import Frame
 from kvdiag.diagnosis.events.hardware import CardTable, DeviceNamed
-from kvdiag.diagnosis.events.host_memory import HostOutOfMemory
+from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVPoolAllocated, MambaPool, PoolEnd
-from kvdiag.diagnosis.events.libraries import CompileFailed, DeviceFull, DisguisedError, PeerLost
+from kvdiag.diagnosis.events.libraries import (
+    AllocatorAssertion,
+    AttentionWorkspaceShort,
+    CommunicationBufferShort,
+    CompileFailed,
+    DeviceFull,
+    DisguisedError,
+    DispatchLimitExceeded,
+    KernelResourceShort,
+    PeerLost,
+)
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.platform import (
     DesktopOnGPU,
     HugePages,
+    SharedMemoryFull,
     TrainerLine,
     UnifiedMemoryDevice,
     WindowsSubsystem,
@@ -48,8 +61,16 @@ from kvdiag.diagnosis.events.ready import (
     ServerLimits,
     StopRequested,
 )
+from kvdiag.diagnosis.events.requests import (
+    LastRequestDoesNotFit,
+    PreallocationFull,
+    RequestSlotsExhausted,
+    SlotLeak,
+    StateSlotsExhausted,
+    TokenSlotsExhausted,
+)
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, LaunchCommand, ServerArgs, VersionPrinted
-from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.events.weights import LoadBarrier, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import BATCHES, Launch, moment
 from kvdiag.diagnosis.lines import LogLine
 
@@ -107,7 +128,36 @@ _ANYBODY = (
     VersionPrinted,
 )
 # Lines of a traceback and what is read from its last one: unprefixed, they belong to the process that began it.
-_CARRIED = (DeviceOutOfMemory, DeviceFull, ExceptionRaised, NoRoomForPool, CaptureFailed, Frame, PeerLost)
+_CARRIED = (
+    AllocatorAssertion,
+    AttentionWorkspaceShort,
+    CaptureFailed,
+    CommunicationBufferShort,
+    CommunicationFailed,
+    CompileFailed,
+    DeviceFull,
+    DeviceOutOfMemory,
+    DispatchLimitExceeded,
+    DisguisedError,
+    ExceptionRaised,
+    Frame,
+    HostMemoryShort,
+    HostOutOfMemory,
+    KernelFault,
+    KernelResourceShort,
+    LastRequestDoesNotFit,
+    LoadBarrier,
+    NoRoomForPool,
+    PeerLost,
+    PoolRefused,
+    PreallocationFull,
+    RequestSlotsExhausted,
+    SharedMemoryFull,
+    SlotLeak,
+    StateSlotsExhausted,
+    TokenSlotsExhausted,
+    UnbalancedMemory,
+)
 TRACEBACK_LINES = 300
 LATER_S = 1.0
 
@@ -238,6 +288,8 @@ class Splitter:
         if isinstance(event, ServerLimits):
             return False
         if self._is_commanded() and step <= 4 and (self.ended or self.fault is not None or self.results):
+            return True
+        if step <= 3 and self.launches[-1].has_traffic:
             return True
         if self.fired or self.results:
             return step <= 4 and bool(self.steps or self.fired)

@@ -18,10 +18,7 @@ _ENGINE = "sglang/srt/entrypoints/engine.py"
 
 
 @read_from(
-    r"Not enough memory\. Please try to increase --mem-fraction-static|Loaded weights leave no GPU memory for the KV"
-    r" cache"
-    r"|Memory pool size is too small",
-    literals=("Not enough memory. Please try", "Loaded weights leave no GPU memory", "Memory pool size is too small"),
+    r"Not enough memory\. Please try|Loaded weights leave no GPU memory|Memory pool size is too small",
     fields={
         "fraction": r"mem[-_]fraction[-_]static=([\d.]*\d)",
         "minimum": r"Raise --mem-fraction-static above ([\d.]*\d)",

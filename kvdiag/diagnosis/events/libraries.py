@@ -83,6 +83,7 @@ class AttentionWorkspaceShort(Event):
         "Failed: Assertion error /sgl-workspace/DeepEP/csrc/deep_ep.cpp:1030 'x.size(0) == topk_idx.size(0) and"
         " x.size(0) <="
         " num_max_dispatch_tokens_per_rank'",
+        "AssertionError: 256 tokens, num_max_dispatch_tokens_per_rank=128",
     ),
     source="DeepEP: deep_ep.cpp",
 )

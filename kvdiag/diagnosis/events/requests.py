@@ -171,6 +171,11 @@ class TokenSlotsExhausted(Event):
         return None
 
     @property
+    def in_window(self) -> bool:
+        """Whether the lines after it tell of a window pool beside the full-attention pool."""
+        return any(text.lower().startswith("available swa") for text in self.line.following(8))
+
+    @property
     def wanted(self) -> int | None:
         """Tokens asked for, from this line or those after it."""
         return self._figure("wanted")
@@ -245,6 +250,7 @@ class RequestSlotsExhausted(Event):
         "0.5.11..0.5.23": (
             "AssertionError: Full Pool Mem Leak Detected! total_tokens=46600 vs self.max_total_num_tokens=46611",
             "AssertionError: SWA Pool Mem Leak Detected! total_tokens=46600 vs self.max_total_num_tokens=46611",
+            "ValueError: pool memory leak detected! available_size=46600, evictable_size=5, max_total_num_tokens=46611",
             "mamba_pool memory leak detected! available=500, total_size=512",
         ),
         "0.5.23..0.5.23": "req_to_token_pool memory leak detected!available_size=2040, total_size=2049, session_held=0",
