@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvdiag.diagnosis.events.distributed import MemoryProfile
 from kvdiag.diagnosis.events.failure import NoRoomForPool
 from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import (
@@ -17,13 +16,23 @@ from kvdiag.diagnosis.events.kv_pool import (
 )
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.platform import UnifiedMemoryDevice
-from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
+from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
-from kvdiag.diagnosis.launches import FAILURES, Launch
-from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Moment, Pool, Reading
+from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment, Pool
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
-from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, RankMemory, SizingInputs
+from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, SizingInputs
+from kvdiag.diagnosis.ledger.sizing.rank_memory import (
+    after_weights_reading,
+    booked_gib,
+    coordinate,
+    first_reading,
+    place_of,
+    pool_begins,
+    rank_memory,
+    smallest_rank,
+)
 
 _SPARSE = ("DeepseekV32", "GlmMoeDsa", "Glm5")
 _NO_MODEL = ("NGRAM",)
@@ -36,13 +45,13 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger]) -> SizingInputs:
     architecture = loaded.architecture if loaded else None
     model = _text(launch, "model_path")
     geometry = geometry_of(model)
-    smallest = _smallest(ledgers)
+    smallest = smallest_rank(ledgers)
     pools = _pools(launch, smallest)
     dp_attention = _dp_attention(launch)
     fraction = launch.arguments.get("mem_fraction_static")
     size = {key: _parallel(launch, key) for key in ("tp", "pp", "dp", "ep", "dcp")}
     return SizingInputs(
-        ranks=tuple(_rank(launch, ledger) for ledger in ledgers),
+        ranks=tuple(rank_memory(launch, ledger) for ledger in ledgers),
         fraction=launch.number_of("mem_fraction_static"),
         fraction_given=None if fraction is None else fraction.origin == "given",
         release=launch.releases,
@@ -95,109 +104,10 @@ def lines_of(launch: Launch, ledgers: Sequence[Ledger], budget: Budget | None) -
     by_rank = {ledger.rank: ledger for ledger in ledgers}
     fraction = launch.arguments.get("mem_fraction_static")
     found = list(fraction.lines[-1:]) if fraction is not None else []
-    opening = _first(by_rank[budget.readings.opening_rank].readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
-    loaded = _after_weights(by_rank[budget.readings.smallest_rank])
-    found += [(reading.line.file, reading.line.number) for reading in (opening, loaded) if reading is not None]
+    opening = first_reading(by_rank[budget.readings.opening_rank].readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
+    loaded = after_weights_reading(by_rank[budget.readings.smallest_rank])
+    found += [place_of(reading.line) for reading in (opening, loaded) if reading is not None]
     return tuple(dict.fromkeys(found))
-
-
-def _rank(launch: Launch, ledger: Ledger) -> RankMemory:
-    readings = ledger.readings
-    after_weights = _after_weights(ledger)
-    opening = _first(readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
-    pool_end = _first(readings, Moment.POOL_END, Model.TARGET)
-    profile = launch.last(MemoryProfile, rank=ledger.rank)
-    measured = profile is not None and profile.available is not None and profile.total is not None
-    return RankMemory(
-        id=ledger.rank,
-        opening=profile.total.gib
-        if measured and profile and profile.total is not None
-        else opening.available.gib
-        if opening
-        else None,
-        after_weights=profile.available.gib
-        if measured and profile and profile.available is not None
-        else after_weights.available.gib
-        if after_weights
-        else None,
-        usage=_booked(ledger, Pool.WEIGHTS, Model.TARGET, printed=True),
-        pool_end=pool_end.available.gib if pool_end else None,
-        after_pool=_came_back(readings, pool_end),
-        end=_end(launch, ledger),
-        lowest=_lowest(readings, pool_end),
-        graphs=_booked(ledger, Pool.CUDA_GRAPHS, Model.TARGET),
-        capacity=ledger.capacity.gib if ledger.capacity is not None else None,
-        tokens=ledger.kv_tokens,
-        pool=ledger.kv_size.gib if ledger.kv_size is not None else None,
-        stage=_coordinate(ledger.rank, "PP"),
-    )
-
-
-def _after_weights(ledger: Ledger) -> Reading | None:
-    """The reading the pool is sized from: after the last load before the pool, be it the target's or the draft's."""
-    pool_at = _pool_begins(ledger)
-    ends = [r for r in ledger.readings if r.moment is Moment.WEIGHTS_END]
-    before = [r for r in ends if pool_at is None or r.line.number < pool_at]
-    return before[-1] if before else None
-
-
-def _booked(ledger: Ledger, pool: Pool, model: Model, printed: bool = False) -> float | None:
-    """GiB a rank gave to one pool of one model; None without an entry."""
-    sizes = [
-        entry.size.gib
-        for entry in (*ledger.earlier, *ledger.entries)
-        if entry.pool is pool and entry.model is model and (not printed or entry.basis is Basis.PRINTED)
-    ]
-    return sum(sizes) if sizes else None
-
-
-def _pool_begins(ledger: Ledger) -> int | None:
-    """The line of the target's first pool, or of the first pool end where no pool line is printed."""
-    lines = [line.number for pool in ledger.pools if pool.model is Model.TARGET for line in pool.lines]
-    lines += [r.line.number for r in ledger.readings if r.moment is Moment.POOL_END]
-    return min(lines) if lines else None
-
-
-def _first(readings: Sequence[Reading], moment: Moment, model: Model) -> Reading | None:
-    return next((r for r in readings if r.moment is moment and r.model is model), None)
-
-
-def _came_back(readings: Sequence[Reading], pool_end: Reading | None) -> float | None:
-    """The highest reading between the target's pool and the first capture."""
-    if pool_end is None:
-        return None
-    later = readings[list(readings).index(pool_end) + 1 :]
-    seen = []
-    for reading in later:
-        if reading.moment is Moment.CUDA_GRAPH_END or reading.moment is Moment.READY:
-            break
-        seen.append(reading.available.gib)
-    return max(seen) if seen else None
-
-
-def _lowest(readings: Sequence[Reading], pool_end: Reading | None) -> float | None:
-    """The lowest reading from the target's pool on."""
-    if pool_end is None:
-        return None
-    return min(reading.available.gib for reading in readings[list(readings).index(pool_end) :])
-
-
-def _end(launch: Launch, ledger: Ledger) -> float | None:
-    """The last start-up reading, where the start went through: a summary, a ready line, or an untroubled capture."""
-    if ledger.closing is None:
-        return None
-    captured = ledger.closing.moment is Moment.CUDA_GRAPH_END and not launch.has(*FAILURES)
-    if launch.has(ServerLimits) or launch.has(FiredUp) or captured:
-        return ledger.closing.available.gib
-    return None
-
-
-def _smallest(ledgers: Sequence[Ledger]) -> Ledger | None:
-    """The rank whose pool lines count: the fewest tokens, and of those the largest pool (a stage with more layers)."""
-    with_tokens = [ledger for ledger in ledgers if ledger.kv_tokens]
-    if with_tokens:
-        return min(with_tokens, key=lambda ledger: (ledger.kv_tokens or 0, -(ledger.kv_size or 0)))
-    return next((ledger for ledger in ledgers if ledger.pools or ledger.mamba_size), ledgers[0] if ledgers else None)
 
 
 def _pools(launch: Launch, ledger: Ledger | None) -> PrintedPools:
@@ -230,12 +140,12 @@ def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
     loaded = [r for r in ledger.readings if r.model is Model.DRAFT and r.moment is Moment.WEIGHTS_END] if ledger else []
     if not algorithm and not pools and not loaded:
         return None
-    pool_at = _pool_begins(ledger) if ledger else None
-    before = None if not loaded or pool_at is None else loaded[0].line.number < pool_at
+    pool_at = pool_begins(ledger) if ledger else None
+    before = None if not loaded or pool_at is None else place_of(loaded[0].line) < pool_at
     tokens = [pool.tokens for pool in pools if pool.tokens]
     return DraftModel(
         algorithm=algorithm,
-        weights=_booked(ledger, Pool.WEIGHTS, Model.DRAFT) if ledger else None,
+        weights=booked_gib(ledger, Pool.WEIGHTS, Model.DRAFT) if ledger else None,
         tokens=max(tokens) if tokens else None,
         pool=sum(pool.size.gib for pool in pools if pool.size is not None) if pools else None,
         figures=max(1, sum(pool.printed for pool in pools)),
@@ -243,7 +153,7 @@ def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
         top_k=_whole(launch, "speculative_eagle_topk"),
         draft_tokens=_whole(launch, "speculative_num_draft_tokens"),
         before_pool=before,
-        graphs=_booked(ledger, Pool.CUDA_GRAPHS, Model.DRAFT) if ledger else None,
+        graphs=booked_gib(ledger, Pool.CUDA_GRAPHS, Model.DRAFT) if ledger else None,
     )
 
 
@@ -297,7 +207,7 @@ def _dp_attention(launch: Launch) -> bool:
     if isinstance(said, bool):
         return said
     # with DP attention a TP number is one GPU of the whole server; with plain DP each replica counts from 0
-    pairs = {(_coordinate(rank, "DP"), _coordinate(rank, "TP")) for rank in launch.rank_ids}
+    pairs = {(coordinate(rank, "DP"), coordinate(rank, "TP")) for rank in launch.rank_ids}
     groups = {dp for dp, _ in pairs if dp is not None}
     return len(groups) > 1 and len({tp for _, tp in pairs}) == len(pairs)
 
@@ -306,16 +216,9 @@ def _parallel(launch: Launch, key: str) -> int:
     given = launch.number_of(f"{key}_size")
     if given is not None:
         return max(1, int(given))
-    seen = [_coordinate(rank, key.upper()) for rank in launch.rank_ids]
+    seen = [coordinate(rank, key.upper()) for rank in launch.rank_ids]
     known = [number for number in seen if number is not None]
     return max(known) + 1 if known else 1
-
-
-def _coordinate(rank: str, key: str) -> int | None:
-    for word in rank.replace("/", " ").split():
-        if word.startswith(key) and word[len(key) :].isdigit():
-            return int(word[len(key) :])
-    return None
 
 
 def _platform(launch: Launch) -> str | None:
