@@ -14,7 +14,7 @@ from reports import alerts_findings, deployments_changes
 from reports.alerts import Thresholds, worth_telling
 from reports.alerts_sending import send_alert
 from reports.dashboard_search import remember
-from reports.deployments_predictions import settle_predictions
+from reports.deployments_predictions import keep_remedies, settle_predictions
 from reports.deployments_series import SPARK_LENGTH, Series, hardware_of, join, series_of
 from reports.models import Alert, Baseline, Comparison
 from teams.audit import person_name
@@ -50,6 +50,7 @@ def watch_report(report: StoredReport) -> None:
         describe(deployment, series, report, launch, comparison)
         alerts_findings.count_open(deployment)
         settle_predictions(deployment, report, launch)
+        keep_remedies(deployment, report, launch)
         if not is_again:
             base = comparison.baseline or series.ready_before(report)
             same = comparison.previous is not None and _is_same_log(comparison.previous, report)

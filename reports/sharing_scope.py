@@ -56,12 +56,13 @@ SPOKEN_TEXT = {
 def facts_only(document: Document) -> Document:
     """The document without the log's text: no evidence, messages, command, paths, file names, or unread lines."""
     files = listed(document, "upload", "files")
+    masked = dig(document, "upload", "masked") or {}
     return {
         "schema": document.get("schema"),
         "engine": document.get("engine"),
         "upload": {
             "files": [_file(file, number, len(files)) for number, file in enumerate(files, 1)],
-            "masked": {},
+            "masked": {kind: count for kind, count in masked.items() if isinstance(count, int)},
             "is_sglang": dig(document, "upload", "is_sglang"),
         },
         "launches": [_launch(launch) for launch in listed(document, "launches")],

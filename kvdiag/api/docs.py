@@ -27,7 +27,7 @@ def operations() -> list[dict[str, Any]]:
                     "path": path,
                     "tag": (operation.get("tags") or ["site"])[0],
                     "summary": operation.get("summary", ""),
-                    "words": operation.get("description", ""),
+                    "words": operation.get("description", "").replace("`", ""),
                     "needs_token": bool(operation.get("security")),
                 }
             )
@@ -48,7 +48,7 @@ def docs_page(request: HttpRequest) -> HttpResponse:
         "own_token": token,
         "team": team,
         "operations": operations(),
-        "codes": CODES.items(),
+        "codes": [(code, words.replace("`", "")) for code, words in CODES.items()],
         "limits": settings.KVDIAG_LIMITS.as_dict().items(),
     }
     return render(request, "api/docs.html", context)

@@ -7,7 +7,7 @@ import pytest
 from ingest.models import Upload
 from reports.alerts_findings import set_state, wake_muted
 from reports.deployments import pin
-from reports.models import Alert, Comparison, TrackedFinding
+from reports.models import Alert, Comparison, Prediction, TrackedFinding
 from teams.deployments import merge_deployments
 from teams.models import Deployment
 from tests.teams import world as worlds
@@ -187,3 +187,19 @@ def test_an_older_log_that_arrives_late_does_not_become_the_newest(world: World)
 def test_uploads_of_nobody_join_nothing(world: World) -> None:
     worlds.report(worlds.upload(team=None, uploader=None))
     assert not Deployment.objects.exists()
+
+
+def test_what_a_remedy_promises_is_compared_with_the_launch_that_tries_it(world: World) -> None:
+    document = worlds.document(fraction=0.88, tokens=159_277, findings=[("big-free-memory-left", "advice")])
+    effect = {"kv_tokens": {"from": 159_277, "to": 216_800}, "free_gib": {"from": 7.43, "to": 3.4}}
+    remedy = {"flag": "--mem-fraction-static", "direction": "raise", "from": "0.88", "to": "0.92", "effect": effect}
+    document["launches"][0]["findings"][0]["remedies"] = [remedy]
+    worlds.report(worlds.upload(team=world.team, uploader=world.bob, deployment_key="kimi-prod"), document)
+    Upload.objects.update(created_at=world.clock)
+    world.launch(fraction=0.92, tokens=100_000, release="0.6.0")
+    prediction = Prediction.objects.get()
+    assert prediction.outcome is None, "the release changed as well: that launch is no test of the remedy"
+    world.launch(fraction=0.92, tokens=216_690)
+    prediction.refresh_from_db()
+    assert prediction.printed_tokens == 216_690
+    assert prediction.error_percent == pytest.approx(0.0508, abs=0.001)
