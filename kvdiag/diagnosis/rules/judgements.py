@@ -57,6 +57,7 @@ from kvdiag.diagnosis.events.platform import (
     trainer_of,
 )
 from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.requests import (
     LastRequestDoesNotFit,
     PreallocationFull,
@@ -424,6 +425,8 @@ def loader_memory_held(case: Case) -> bool:
     """Whether loading buffers were alive while the budget was measured: much more stays free than the reserve."""
     if has_window(case) or stages_in_pipeline(case) > 1 or case.ledgers and case.ledgers[0].mamba_size:
         return False
+    if memory_came_back(case) is not None and not low_ranks(case):
+        return True
     excess = excess_after_pool(case)
     if excess is not None:
         # another rank may have been the smallest: its line need not be in this file
@@ -440,6 +443,22 @@ def loader_memory_held(case: Case) -> bool:
         and case.launch.number_of("max_total_tokens") is None
         and not low_ranks(case)
     )
+
+
+def memory_came_back(case: Case) -> Bytes | None:
+    """How much free memory rose after the target's pool, where no draft explains it; None where it did not."""
+    if cap(case) is not None or without_draft(case) is None:
+        return None
+    best: Bytes | None = None
+    for ledger in case.ledgers:
+        pool = ledger.reading(Moment.POOL_END)
+        if pool is None:
+            continue
+        later = [r.available for r in ledger.readings if is_before(pool.line, r.line)]
+        rise = Bytes(max(later) - pool.available) if later else Bytes(0)
+        if rise > case.thresholds.reserve_excess and (best is None or rise > best):
+            best = rise
+    return best
 
 
 def draft_memory_returned(case: Case) -> Bytes | None:
@@ -484,7 +503,12 @@ def fraction_limits_pool(case: Case) -> bool:
 
 
 def no_feasible_fraction(case: Case) -> tuple[Case, Case] | None:
-    """Two launches of which one was refused for want of a pool and the other overflowed, at fractions close together."""
+    """A launch that was refused for want of a pool and one that overflowed, at fractions close together.
+
+    Both in one launch are two starts of which the log holds only the errors.
+    """
+    if refusals(case) and memory_ran_out(case) is not None:
+        return case, case
     refused: list[tuple[float, Case]] = []
     overflowed: list[tuple[float, Case]] = []
     for one in (*case.earlier, case):
@@ -611,7 +635,7 @@ def checkpoint_share(case: Case, *, sharded: bool = False) -> float | None:
         return None
     name = path.rstrip("/").rsplit("/", 1)[-1].lower()
     sizes = [float(x) for x in re.findall(r"(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z])", name)]
-    if not sizes:
+    if not sizes or re.search(r"\d+e(?![a-z])|\dx\d", name):  # "17b-16e" and "8x7b" name experts, not parameters
         return None
     loaded = case.launch.first(WeightsLoaded)
     words = f"{name} {case.launch.value('quantization') or ''} {loaded.quantization if loaded else ''}".lower()
@@ -813,7 +837,7 @@ def fragmented(case: Case) -> DeviceOutOfMemory | None:
             continue
         if len(small_processes(case, oom)) > 1:
             continue
-        if tried >= limits.fragmentation_block or held >= limits.fragmentation_share * (oom.capacity or held):
+        if held >= limits.fragmentation_block:
             return oom
     return None
 
@@ -1080,6 +1104,7 @@ def without_window(case: Case) -> str | None:
     """No layer has a sliding window with a pool of its own."""
     windowed = has_window(case) or case.launch.has(DeepSeekV4Budget, DeepSeekV4Pools)
     windowed = windowed or case.launch.series.peak_swa_usage is not None
+    windowed = windowed or is_in_command(case, "swa_full_tokens_ratio")
     return None if windowed else "the model has no pool for sliding-window layers"
 
 
@@ -1098,7 +1123,8 @@ def without_host_tier(case: Case) -> str | None:
 
 def without_data_parallel(case: Case) -> str | None:
     """One rank serves all requests."""
-    dp = size_of(case, "dp_size", "DP") > 1 or attends_in_data_parallel(case)
+    printed = {*case.launch.rank_ids, *(e.rank for e in case.launch.each(ServerLimits))}
+    dp = size_of(case, "dp_size", "DP") > 1 or attends_in_data_parallel(case) or any("DP" in rank for rank in printed)
     return None if dp else "requests are not spread over data-parallel ranks"
 
 

@@ -20,15 +20,19 @@ from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
 
-@rule(severity=Severity.CRITICAL, unless=(judgements.without_earlier_start,))
+@rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     pair = judgements.no_feasible_fraction(case)
     if pair is None:
         return
     refused, overflowed = pair
     low, high = judgements.stated_fraction(refused), judgements.stated_fraction(overflowed)
+    below, above = (
+        ("a low one" if low is None else f"{low:g}"),
+        ("a higher one" if high in (None, low) else f"{high:g}"),
+    )
     yield Finding(
-        summary=f"No fraction fits: {low:g} leaves no KV pool, {high:g} overflows",
+        summary=f"No fraction fits: {below} leaves no KV pool, {above} overflows",
         why="Between the two refusals nothing is left to choose: something else has to become smaller.",
         evidence=cite(*judgements.refusals(refused)[:1], judgements.memory_ran_out(overflowed)),
         remedies=remedies(

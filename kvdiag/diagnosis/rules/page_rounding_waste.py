@@ -18,20 +18,23 @@ from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.judgements import fullest
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, rule
 
+SMALL_PAGE = 16  # tokens; below, rounding is no matter
+MANY_REQUESTS = 200
 LOSS_WORTH_NAMING = 0.05  # of the pool
 
 
 @rule(severity=Severity.ADVICE)
 def check(case: Case) -> Iterator[Finding]:
     batch, page, tokens = fullest(case), case.launch.number_of("page_size"), case.tokens
-    if batch is None or not page or page < 16 or not tokens or (batch.usage or 0) < case.thresholds.usage_high:
+    if batch is None or not page or page < SMALL_PAGE or (batch.usage or 0) < case.thresholds.usage_high:
         return
-    held = max(batch.running or 0, getattr(batch, "transferring", None) or 0)
+    held = max(batch.running or 0, batch.in_flight or 0)
     lost = held * page / 2
-    if lost < LOSS_WORTH_NAMING * tokens:
+    if held < MANY_REQUESTS or (tokens is not None and lost < LOSS_WORTH_NAMING * tokens):
         return
+    of = "" if tokens is None else f" of {tokens:,}"
     yield Finding(
-        summary=f"About {lost:,.0f} of {tokens:,} tokens are lost to pages of {page:g} tokens: {held} requests hold"
+        summary=f"About {lost:,.0f}{of} tokens are lost to pages of {page:g} tokens: {held} requests hold"
         " half a page each in vain",
         formula="requests × page / 2",
         evidence=(Evidence(batch.line, "token usage", batch.usage),),

@@ -33,6 +33,8 @@ def window_tokens(case: Case) -> tuple[int, int] | None:
     for budget in case.launch.each(DeepSeekV4Budget):
         if budget.tokens:
             return budget.tokens, round(budget.tokens * (ratio or 0.1))
+    if ratio and case.tokens:
+        return case.tokens, round(case.tokens * ratio)
     return None
 
 

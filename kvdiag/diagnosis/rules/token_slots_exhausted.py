@@ -28,8 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
     slots = case.launch.each(RequestSlotsExhausted)
     if not found and not slots:
         return
-    told = found[0].line.following(6) if found else ()
-    window = next((text for text in told if text.lower().startswith("available swa")), None)
+    window = any(e.in_window for e in found)
     yield Finding(
         summary="A batch found no slot in the "
         + ("window pool while the full-attention pool had some" if window else "KV pool" if found else "request table"),

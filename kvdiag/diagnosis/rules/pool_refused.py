@@ -1,0 +1,46 @@
+"""A pool of one family does not fit in its share of the budget, and SGLang refuses to start.
+
+What it sees
+    SGLang's own refusals for state caches, state checkpoints, window pools and unified pools.
+Why it matters
+    The server does not start. Most of these pools lie within the static budget, so that a larger one helps; the state
+    checkpoints lie outside it, and need a smaller one.
+What to do
+    Fewer running requests, whose states and windows the pool must hold; then the fraction, in the direction that the
+    pool asks for.
+Sources
+    SGLang, pool configurators (0.5.13 and later): the messages name their own remedies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events.failure import PoolRefused
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, raise_fraction, remedies
+from kvdiag.diagnosis.rules.judgements import memory_ran_out, ranks_of
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import to_gib
+
+_OUTSIDE = ("mamba checkpoints",)
+_SETTINGS = ("argument missing", "sliding window ratio")
+
+
+@rule(severity=Severity.CRITICAL)
+def check(case: Case) -> Iterator[Finding]:
+    found = [e for e in case.launch.each(PoolRefused) if e.what not in _SETTINGS]
+    if not found:
+        return
+    first = found[0]
+    fewer = knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
+    if first.what in _OUTSIDE:
+        turn = lower_fraction(case, first.size)
+    else:
+        turn = None if memory_ran_out(case) is not None else raise_fraction(case, None)
+    yield Finding(
+        summary=f"The pool for {first.what} does not fit in its share of the budget",
+        why="It lies outside the static budget." if first.what in _OUTSIDE else "It lies within the static budget.",
+        ranks=ranks_of(found[:64]),
+        evidence=cite(*found[:2], figure="available_gib", value=to_gib(first.available, 4)),
+        remedies=remedies(fewer, turn),
+    )
