@@ -119,7 +119,8 @@ def stage_of(launch: Launch, event: Event) -> Stage | None:
     for other in launch.events:
         if other is event:
             break
-        if same_rank and other.rank and other.rank != event.rank:
+        # Only one rank prints the summary, and it means that all are done.
+        if same_rank and other.rank and other.rank != event.rank and not isinstance(other, ServerLimits):
             continue
         stage = _after(other, stage)
     if stage in (None, Stage.ARGUMENTS):

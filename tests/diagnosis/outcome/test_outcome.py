@@ -109,13 +109,12 @@ def test_a_handled_overflow_before_ready_is_no_failure() -> None:
 
 
 def test_the_earliest_rank_in_time_is_the_cause() -> None:
-    late = at(40, "Scheduler hit an exception: Traceback (most recent call last):", "TP0")
-    early = at(30, "Scheduler hit an exception: Traceback (most recent call last):", "TP1")
-    found = outcome(
-        *SUMMARY, late, "RuntimeError: NCCL error: unhandled cuda error (run with", early, OOM, at(41, SIGQUIT, "")
-    )
+    frame = '  File "/sglang/srt/managers/scheduler.py", line 3100, in run_scheduler_process'
+    nccl = "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+    found = outcome(*SUMMARY, at(40, CRASH), frame, nccl, at(30, CRASH, "TP1"), frame, OOM, at(41, SIGQUIT, ""))
     assert found.failure is not None
     assert (found.failure.kind, found.failure.lines[0].rank) == (FailureKind.GPU_OOM, "TP1")
+    assert found.failure.stage is Stage.SERVING
 
 
 def test_consequences_are_named_as_such() -> None:
