@@ -179,7 +179,8 @@ QUANTITIES: tuple[Quantity, ...] = (
         "Slots for the states of linear-attention layers",
         "budget × ratio / (1 + ratio) / bytes of one state, where nobody sets it",
         (
-            Place("0.5.2", "0.5.7", _RUNNER, "handle_max_mamba_cache()"),
+            Place("0.5.2", "0.5.4", _RUNNER, "profile_max_num_token()"),
+            Place("0.5.4", "0.5.7", _RUNNER, "handle_max_mamba_cache()"),
             Place("0.5.7", "0.5.17", _MIXIN, "handle_max_mamba_cache()"),
             Place("0.5.17", None, _CONFIGURATOR, "_handle_max_mamba_cache()"),
             Place("0.5.17", None, _CONFIGURATOR, "_calculate_mamba_ratio()", "slots one request needs"),

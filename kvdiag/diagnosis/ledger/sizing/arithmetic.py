@@ -58,7 +58,8 @@ class Arithmetic:
         """Tokens after division, headroom, cap and page rounding; never below 0. `scale` multiplies the cell size.
 
         Order of steps (0.4.5 and later): integer division, headroom, --max-total-tokens, whole pages.
-        Source: model_runner.py, init_memory_pool(); 0.5.11+ pool_configurator.py.
+        Source: 0.4.5–0.5.9 model_runner.py, init_memory_pool(); 0.5.10 _resolve_token_capacity();
+        0.5.11+ pool_configurator.py, calculate_pool_sizes().
         """
         size = self.kv_gib(budget) * GIB
         cap = self.cap if capped else None

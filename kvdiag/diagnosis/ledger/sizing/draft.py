@@ -34,7 +34,7 @@ def charged_cell(cell: float, layers: int, draft_layers: int = 1) -> int:
     """Bytes per token including the draft, as charged since 0.5.14: int(c · (1 + L_d / L)).
 
     It takes the target's width for the draft's layers; an EAGLE-3 head on an MLA target really takes more.
-    Source: 0.5.14+ pool_configurator.py.
+    Source: 0.5.14+ pool_configurator.py, DefaultPoolConfigurator.
     """
     return int(cell * (1 + draft_layers / layers)) if layers > 0 else int(cell)
 

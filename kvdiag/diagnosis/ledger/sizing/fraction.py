@@ -46,7 +46,7 @@ def automatic(machine: Machine, at: Release) -> float:
     """The fraction SGLang takes when none is given.
 
     Source: 0.3–0.5.2 server_args.py, __post_init__(); 0.5.3–0.5.17 server_args.py, _handle_gpu_memory_settings();
-    0.5.19+ arg_groups/memory_hook.py.
+    0.5.19+ arg_groups/memory_hook.py, handle_gpu_memory_settings().
     """
     ranks = machine.tp * machine.pp
     if at < release("0.4.5"):
@@ -108,7 +108,7 @@ def vision_factor(layers: int, hidden: int) -> float:
     """What an automatic fraction is multiplied by for a vision tower (0.4.9 and later).
 
     0.95 × clamp(1 − 0.1·(layers·hidden² / (24·1024²) − 1), 0.8, 1.05).
-    Source: server_args.py, adjust_mem_fraction_for_vlm().
+    Source: 0.4.9–0.5.17 server_args.py, adjust_mem_fraction_for_vlm(); 0.5.19+ arg_groups/memory_hook.py.
     """
     complexity = layers * hidden**2 / (24 * 1024**2)
     return 0.95 * min(1.05, max(0.8, 1 - 0.1 * (complexity - 1)))

@@ -45,7 +45,7 @@ def slots_per_request(
 ) -> int:
     """Slots one running request needs: 1 without prefix cache, else 3, and the extra buffer's 1 or 2.
 
-    Source: 0.5.14 model_runner_kv_cache_mixin.py, _calculate_mamba_ratio(); 0.5.19+ kv_cache_configurator.py.
+    Source: 0.5.9–0.5.15 model_runner_kv_cache_mixin.py, _calculate_mamba_ratio(); 0.5.17+ kv_cache_configurator.py.
     """
     if not radix:
         return 1
@@ -73,8 +73,10 @@ def state_pool(
 ) -> StatePool:
     """Slots and charged bytes for a budget in bytes, `state` bytes a slot, by release.
 
-    Source: 0.5.2–0.5.6 model_runner.py, handle_max_mamba_cache(); 0.5.7–0.5.14 model_runner_kv_cache_mixin.py;
-    0.5.17+ pool_configurator.py.
+    The ratio came with a post-release of 0.5.3; 0.5.3 itself still takes the slots given, the requests, or 512.
+    Source: 0.5.2–0.5.3 model_runner.py, profile_max_num_token(); up to 0.5.6 handle_max_mamba_cache();
+    0.5.7–0.5.15 model_runner_kv_cache_mixin.py, handle_max_mamba_cache(); 0.5.17+ mem_cache/kv_cache_configurator.py,
+    _handle_max_mamba_cache().
     """
     if budget <= 0 or state <= 0:
         return StatePool(0, 0.0)
@@ -82,7 +84,7 @@ def state_pool(
     drafts = max(0, draft_tokens)
     share = budget * ratio / (1 + ratio)
     running = None if requests is None else max(1, requests // dp)
-    if at < release("0.5.3"):
+    if at < release("0.5.3.post1"):
         slots = (given or requests or 512) // dp
         return StatePool(slots, slots * state)
     if at < release("0.5.7"):

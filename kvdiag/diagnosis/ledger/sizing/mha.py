@@ -40,7 +40,7 @@ def bytes_per_token(
     Up to 0.5.6 the width of a key counts twice. FP4 halves the bytes and adds one scale a 16 values.
     Layers are those of the largest pipeline stage when layers divide unevenly.
     Source: 0.3–0.5.6 model_runner.py, profile_max_num_token(); 0.5.7–0.5.10 get_cell_size_per_token();
-    0.5.11+ pool_configurator.py.
+    0.5.11+ pool_configurator.py, DefaultPoolConfigurator.
     """
     heads = heads_per_rank(geometry.kv_heads, attention_tp)
     layers = stage_layers(geometry.layers, pp)

@@ -11,7 +11,7 @@ def bytes_per_token(geometry: Geometry, kv_dtype: str | None, pp: int = 1) -> in
 
     DeepSeek-V3 and Kimi-K2 (61 layers): 576 × 61 × 2 = 70,272 B.
     Source: 0.3–0.5.6 model_runner.py, profile_max_num_token(); 0.5.7–0.5.10 get_cell_size_per_token();
-    0.5.11+ pool_configurator.py.
+    0.5.11+ pool_configurator.py, DefaultPoolConfigurator.
     """
     width = geometry.kv_lora_rank + geometry.rope_dim
     layers = stage_layers(geometry.layers, pp)

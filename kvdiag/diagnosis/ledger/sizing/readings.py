@@ -28,8 +28,9 @@ def readings_of(ranks: Iterable[RankMemory]) -> Readings | None:
     """Opening and after-weights as SGLang reduces them: each the minimum over the ranks, independently.
 
     A rank without an opening reading has it from after-weights + "mem usage".
-    Source: model_runner.py, init_torch_distributed() and profile_max_num_token(): get_available_gpu_memory(
-    distributed=True) reduces with MIN over the world.
+    Source: 0.3–0.5.15 model_runner.py, init_torch_distributed(), 0.5.17+ distributed/bootstrap.py; and
+    profile_max_num_token(), 0.5.11+ _profile_available_bytes(): get_available_gpu_memory(distributed=True) takes the
+    minimum over the world.
     """
     openings: list[tuple[float, float, str]] = []
     after: list[tuple[float, str]] = []
@@ -52,6 +53,7 @@ def readings_of(ranks: Iterable[RankMemory]) -> Readings | None:
 def pool_budget(readings: Readings, fraction: float) -> Estimate:
     """R = A − P × (1 − f), in GiB; negative where SGLang refuses to start.
 
-    Source: 0.3–0.5.10 profile_max_num_token(); 0.5.11+ _profile_available_bytes().
+    Source: 0.3–0.5.6 model_runner.py, profile_max_num_token(); 0.5.7–0.5.10 model_runner_kv_cache_mixin.py, the same;
+    0.5.11–0.5.15 _profile_available_bytes() there; 0.5.17+ mem_cache/kv_cache_configurator.py.
     """
     return readings.after_weights.minus(readings.opening.times(1 - fraction))

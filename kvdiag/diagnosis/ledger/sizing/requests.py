@@ -39,8 +39,9 @@ def running_requests(
     0.3.6–0.5.9: min(tokens // 2 or given // dp, table size), the table one larger up to 0.4.6;
     0.5.10–0.5.13: min(given // dp, estimate), else min(estimate, tokens // 2);
     0.5.14+: min(max(1, given // dp), tokens // 2). Hybrid models: never above slots // slots per request.
-    Source: 0.3.6–0.5.9 managers/tp_worker.py, TpModelWorker; 0.5.10–0.5.17 model_runner_kv_cache_mixin.py,
-    _resolve_max_num_reqs(); 0.5.19+ mem_cache/kv_cache_configurator.py, resolve_max_num_reqs().
+    Source: 0.3.6–0.5.6 managers/tp_worker.py, TpModelWorker; 0.5.7–0.5.9 model_runner.py, initialize();
+    0.5.10–0.5.15 model_runner_kv_cache_mixin.py, _resolve_max_num_reqs(); 0.5.17+ mem_cache/kv_cache_configurator.py,
+    resolve_max_num_reqs().
     """
     dp = max(1, dp)
     guess = estimate(tokens, context, at)

@@ -42,7 +42,7 @@ def cells(geometry: Geometry, kv_dtype: str | None, attention_tp: int) -> Window
     """F and S of a model: heads × (d_k + d_v) × layers × element size, for each kind of layer.
 
     Source: 0.5.9–0.5.10 model_runner_kv_cache_mixin.py, get_cell_size_per_token();
-    0.5.11+ pool_configurator.py.
+    0.5.11+ pool_configurator.py, HybridSWAPoolConfigurator.
     """
     size = element_size(kv_dtype)
     full = heads_per_rank(geometry.kv_heads, attention_tp) * (geometry.head_dim + geometry.value_dim)
@@ -83,8 +83,10 @@ def split(
     """Tokens of both pools for a budget in bytes.
 
     `cap` is --max-total-tokens: it acts before the split up to 0.5.10, on the full pool since 0.5.11.
-    Source: 0.4.9–0.5.7 model_runner.py, set_num_token_hybrid(); 0.5.8–0.5.10 model_runner_kv_cache_mixin.py,
-    set_num_tokens_hybrid_swa(); 0.5.11+ pool_configurator.py, calculate_pool_sizes().
+    0.5.9 multiplies the ratio by the full count before its page floor: its window pool may be one page larger.
+    Source: 0.4.9–0.5.6 model_runner.py, set_num_token_hybrid(); 0.5.7–0.5.9 model_runner_kv_cache_mixin.py,
+    set_num_tokens_hybrid_swa(); 0.5.10 _resolve_hybrid_swa_tokens(); 0.5.11+ pool_configurator.py,
+    HybridSWAPoolConfigurator.calculate_pool_sizes().
     """
     full_cell, window_cell = size.full, size.window
     if budget <= 0 or full_cell + window_cell <= 0:
@@ -129,7 +131,7 @@ def request_cap(
     """Tokens of a window pool sized by the requests that may run (prefix cache off, 0.5.14 and later).
 
     Each request: window + eviction interval × draft tokens + one page + what a decode step allocates.
-    Source: 0.5.14+ pool_configurator.py, the SWA configurator's cap.
+    Source: 0.5.14–0.5.21 pool_configurator.py, SWAChunkCapPoolConfigurator; 0.5.23 SWARequestCapPoolConfigurator.
     """
     decode_alloc = draft_tokens if speculative else page
     each = window + max(1, eviction) * max(1, draft_tokens) + page + decode_alloc
