@@ -21,7 +21,7 @@ from kvdiag.diagnosis.peaks import Peaks
 from kvdiag.diagnosis.prefix import read_prefix, record_starts
 from kvdiag.diagnosis.scanner import AHEAD, Block, Scanner, scanner_for
 from kvdiag.diagnosis.texts import Log, Text, open_texts
-from kvdiag.diagnosis.wrapping import join_cut, unwrap, width_of
+from kvdiag.diagnosis.wrapping import Wrap, join_cut, unwrap, wrap_of
 
 __all__ = ["FileInfo", "LineReader", "Log", "LogLine"]
 
@@ -167,13 +167,13 @@ class LineReader:
         info = FileInfo(text.name, encoding=text.encoding, compression=text.compression)
         self.files.append(info)
         page = _Page(len(self.files) - 1, self, info)
-        width: int | None = None
+        wrap: Wrap | None = None
         blank = True
         for block in text.blocks:
             if block.offset == 0 and not block.seen:
-                width = width_of(block.data)
+                wrap = wrap_of(block.data)
             blank = blank and not block.data.strip(b"\0 \t\r\n")
-            yield from page.read(block, width)
+            yield from page.read(block, wrap)
             self._progress(block.number)
         info.bytes = 0 if blank else text.blocks.size
         info.lines = text.blocks.lines
@@ -217,11 +217,11 @@ class _Page:
         self._taken = 0  # following lines that the last record took with it
         self._stands_for = 1  # batch lines
 
-    def read(self, block: Block, width: int | None) -> Iterator[LogLine]:
+    def read(self, block: Block, wrap: Wrap | None) -> Iterator[LogLine]:
         data, seen = block.data, block.seen
         numbers: list[int] | None = None
-        if width is not None and not seen:
-            data, numbers = unwrap(data, block.number, width)
+        if wrap is not None and not seen:
+            data, numbers = unwrap(data, block.number, wrap)
         cleaned = clean_block(data)
         if cleaned is not data:
             seen = len(clean_block(data[:seen])) if seen else 0

@@ -8,48 +8,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 NARROWEST: Final = 40
 WIDEST: Final = 250  # SGLang's own lines are longer, so a file without a longer line has been wrapped
+_USUAL: Final = (72, 76, 78, 79, 80, 100, 120, 132, 160)  # where one line that fills the width is enough
 _ENOUGH: Final = 3  # full lines with a continuation
 LONGEST_JOIN: Final = 64 << 10
 
+# What the line behind a wrapped one begins with when it is a line of its own.
 _OWN: Final = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|Traceback \(most|  File \"|\w*(?:Error|E"
-    r"xception): "
-    r"|(?:INFO|WARNING|ERROR|DEBUG)[: ]|```|[\w@.-]+[:~][^ ]*[$#] |#+ |\s*$|\(\w+ pid=|[A-Z][a-z]{2} [ \d]\d \d"
-    r"\d:|\{\"|\d+: |\w[\w.-]*-\d+ +\| "
+    "|".join(
+        (
+            r"\[?\d{4}-\d\d-\d\d[T ]\d\d:",
+            r"\[?\d\d:\d\d:\d\d",
+            r"\[(?:DP|TP|PP|EP)\d",
+            r"Traceback \(most",
+            r"  File \"",
+            r"[\w.]{0,80}(?:Error|Exception): ",
+            r"(?:INFO|WARNING|ERROR|DEBUG)[: ]",
+            r"```",
+            r"#+ ",
+            r"\s*$",
+            r"[\w@.-]{1,80}[:~][^ ]{0,200}[$#] ",  # a shell's prompt
+            r"\(\w+ pid=",
+            r"[A-Z][a-z]{2} [ \d]\d \d\d:",
+            r"\{\"",
+            r"\d+: ",
+            r"\w[\w.-]{0,80}-\d+ +\| ",
+        )
+    )
 )
 _LOG: Final = re.compile(
-    r"server_args|^.{0,60}\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|avail mem|Load weight|sglang", re.DOTALL
+    r"server_args|^.{0,60}\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|avail mem|Load weight|sglang|SGLang|out of memory"
+    r"|KVPool|max_total_num_tokens|torch\.",
+    re.DOTALL,
 )
+# The parts that PyTorch's message is broken into by hand.
 _OOM: Final = re.compile(
-    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocat"
-    r"ed|of which|is free|"
-    r"memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by|"
-    r"by PyTorch|If reserved|"
-    r"reserved by|unallocated|has a total|capacity of|\(GPU|total capacity|already allocated|reserved in total|i"
-    r"n private|CUDA Graphs|PyTorch"
-    r"|try setting|See documentation|to avoid|fragmentation)"
+    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocated|of which"
+    r"|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by"
+    r"|by PyTorch|If reserved|reserved by|unallocated|has a total|capacity of|\(GPU|total capacity|already allocated"
+    r"|reserved in total|in private|CUDA Graphs|PyTorch|try setting|See documentation|to avoid|fragmentation)"
 )
 _MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
 
 
-def width_of(block: bytes) -> int | None:
-    """The width in characters at which a file's lines were wrapped, from its first block; None where they were not."""
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    """How a file was wrapped: its width in characters, and whether words were cut (hard) or kept whole."""
+
+    width: int
+    hard: bool
+
+
+def wrap_of(block: bytes) -> Wrap | None:
+    """How a file's lines were wrapped, judged by its first block; None where they were not."""
     if len(block) > WIDEST * 4 and max(map(len, block[: 64 << 10].split(b"\n"))) > WIDEST * 4:
         return None
     lines = _lines(block)
     width = max(map(len, lines), default=0)
     if not NARROWEST <= width <= WIDEST or not any(_LOG.search(line) for line in lines):
         return None
-    full = 0
+    exact = cut = whole = 0
     for line, after in zip(lines, lines[1:], strict=False):
-        full += _is_full(line, after, width) and not _OWN.match(after)
-        if full >= _ENOUGH:
-            return width
-    return None
+        if _is_full(line, after, width) and not _OWN.match(after):
+            exact += len(line) == width and not _is_one_word(line, after, width)
+            cut += len(line) == width
+            whole += 1
+    if whole < _ENOUGH and not (cut and width in _USUAL):
+        return None
+    return Wrap(width, hard=exact >= 0.7 * (whole - cut + exact))
 
 
 def _lines(block: bytes) -> list[str]:
@@ -66,7 +96,14 @@ def _is_full(line: str, after: str, width: int) -> bool:
     return not after[:1].isspace() and len(line) + 1 + len(word) > width and len(word) < width
 
 
-def unwrap(block: bytes, number: int, width: int) -> tuple[bytes, list[int]]:
+def _is_one_word(line: str, after: str, width: int) -> bool:
+    """Whether a word longer than the width goes on in the next line: it is cut even where words are kept whole."""
+    if len(line) != width or line[-1:].isspace() or after[:1].isspace() or not after:
+        return False
+    return len(line.rsplit(None, 1)[-1]) + len(after.split(None, 1)[0]) > width
+
+
+def unwrap(block: bytes, number: int, wrap: Wrap) -> tuple[bytes, list[int]]:
     """A block with its wrapped lines joined, and the physical number of each line that is left, from `number` on."""
     lines = _lines(block)
     ended = not lines[-1]
@@ -78,14 +115,15 @@ def unwrap(block: bytes, number: int, width: int) -> tuple[bytes, list[int]]:
     length = 0
     for at, line in enumerate(lines):
         if open_line and length < LONGEST_JOIN and not _OWN.match(line):
-            hard = len(lines[at - 1]) >= width
-            joined[-1].append(line if hard else " " + line.lstrip())
+            whole_word = wrap.hard or _is_one_word(lines[at - 1], line, wrap.width)
+            joined[-1].append(line if whole_word else " " + line.lstrip())
             length += len(line)
         else:
             joined.append([line])
             numbers.append(number + at)
             length = len(line)
-        open_line = at + 1 < len(lines) and _is_full(line, lines[at + 1], width)
+        open_line = at + 1 < len(lines) and _is_full(line, lines[at + 1], wrap.width)
+        open_line = open_line and (not wrap.hard or len(line) == wrap.width)
     text = "\n".join("".join(parts) for parts in joined)
     return text.encode("utf-8", "replace") + (b"\n" if ended else b""), numbers
 
