@@ -9,7 +9,7 @@ PAGE_MULTIPLE = 128
 def tokens(budget: float, bytes_per_full_token: float, page: int = 256, cap: int | None = None) -> int:
     """Full tokens for a budget in bytes at the rate the log prints, in whole pages.
 
-    Source: 0.5.12+ pool_configurator.py, DSV4PoolConfigurator; the line "DSV4 memory calculation: bytes_per_full_token=…".
+    Source: 0.5.12+ pool_configurator.py, DSV4PoolConfigurator; it prints "DSV4 memory calculation:".
     """
     if budget <= 0 or bytes_per_full_token <= 0:
         return 0
