@@ -45,8 +45,8 @@ def command_diff(remedy: dict[str, Any]) -> list[DiffLine]:
             return []
         if remedy.get("to") in (None, "") and remedy.get("direction") in ("raise", "lower"):
             return []  # a direction without a value is words, not a command
-        old = [[flag, remedy["from"]]] if remedy.get("from") not in (None, "") else []
-        new = [[flag] if remedy.get("to") in (None, "") else [flag, remedy["to"]]]
+        old = _spelled(flag, remedy.get("from")) if remedy.get("from") not in (None, "") else []
+        new = _spelled(flag, remedy.get("to"))
         if remedy.get("direction") == "remove":
             new = []
     if not old and not new:
@@ -61,6 +61,14 @@ def command_diff(remedy: dict[str, Any]) -> list[DiffLine]:
             text = _assignment(parts) if parts in variables else f"{quoted(parts)} \\"
             lines.append(DiffLine(kind, text))
     return lines
+
+
+def _spelled(flag: str, value: Any) -> list[list[Any]]:
+    """A flag as it stands in a command: a switch alone when it is on, and not at all when it is off."""
+    text = str(value)
+    if flag.startswith("--") and text in ("False", "None"):
+        return []
+    return [[flag]] if value in (None, "") or (flag.startswith("--") and text == "True") else [[flag, value]]
 
 
 def _assignment(parts: list[Any]) -> str:

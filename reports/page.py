@@ -602,7 +602,7 @@ class ReportPage:
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 _CLOCK = re.compile(r"^\[[^\]\n]{8,60}\]")
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:\s?(?:GB|GiB|MiB|MB))?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:\s?(?:GB|GiB|MiB|MB))?(?![\w])")
 
 
 def pieces_of(text: str, *figures: Any) -> tuple[Piece, ...]:

@@ -24,6 +24,15 @@ def test_a_changed_flag_is_a_line_taken_and_a_line_given() -> None:
     ]
 
 
+def test_a_switch_stands_alone_or_not_at_all() -> None:
+    remedy = {"flag": "--enable-dp-attention", "direction": "set", "from": "False", "to": "True"}
+    assert texts(remedy)[1:] == [("add", "--enable-dp-attention \\")]
+
+
+def test_a_direction_without_a_value_is_no_command() -> None:
+    assert texts({"flag": "--chunked-prefill-size", "direction": "lower", "from": "8192", "to": None}) == []
+
+
 def test_a_flag_that_goes_is_only_taken() -> None:
     kinds = [
         kind for kind, _ in texts({"flag": "--max-total-tokens", "direction": "remove", "from": "4096", "to": None})

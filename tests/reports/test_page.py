@@ -93,6 +93,11 @@ def test_the_clock_of_a_line_is_set_apart() -> None:
     assert [piece.text for piece in rest if piece.kind == "mark"] == ["94.04 GB"]
 
 
+def test_a_comma_after_a_figure_is_not_part_of_it() -> None:
+    pieces = pieces_of("#tokens: 159277, KV size: 10.42 GB, slots: 1,024,", 159277, 1024)
+    assert [piece.text for piece in pieces if piece.kind == "mark"] == ["159277", "1,024"]
+
+
 def test_critical_and_warning_findings_start_open() -> None:
     findings = ReportPage(document("kimi-k25-8gpu")).findings
     assert [finding.open for finding in findings] == [True, False, False]
