@@ -12,6 +12,7 @@ from typing import Any
 from reports import words
 from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
 from reports.page import Piece, pieces_of
+from reports.steps import leading_rank
 
 # Beyond these the excerpt no longer helps the eye; the viewer and its minimap still know them all.
 MOST_LINES = 160
@@ -47,7 +48,7 @@ def marks_of(document: Document) -> dict[LineRef, str]:
 
     facts = 0
     for launch in launches(document):
-        for refs in _fact_refs(launch):
+        for refs in _fact_refs(launch, listed(launch, "ranks")[:MOST_RANKS]):
             facts += len(refs)
             if facts <= MOST_FACTS:
                 put(refs, "fact")
@@ -65,11 +66,21 @@ def _weight(mark: str) -> int:
     return words.SEVERITIES.index(mark) if mark in words.SEVERITIES else len(words.SEVERITIES)
 
 
-def _fact_refs(launch: Launch) -> Iterable[list[LineRef]]:
+def told_facts(document: Document) -> set[LineRef]:
+    """Lines with figures of one rank of each launch: the others say the same, or differ and are in a finding."""
+    found: set[LineRef] = set()
+    for launch in launches(document):
+        leading = leading_rank(launch)
+        for refs in _fact_refs(launch, [leading] if leading else listed(launch, "ranks")[:1]):
+            found.update(refs)
+    return found
+
+
+def _fact_refs(launch: Launch, ranks: list[dict[str, Any]]) -> Iterable[list[LineRef]]:
     yield line_refs([launch.get("first_line")])
     for name in ("mem_fraction_static", "model_path"):
         yield line_refs(dig(launch, "arguments", name, "lines") or [])[:1]
-    for rank in listed(launch, "ranks")[:MOST_RANKS]:
+    for rank in ranks:
         yield line_refs([reading.get("line") for reading in listed(rank, "readings")])
         for entry in listed(rank, "entries"):
             yield line_refs(entry.get("lines") or [])
@@ -102,7 +113,8 @@ def excerpt(document: Document, fetch: Fetch | None = None, marks: dict[LineRef,
     texts = texts_of(document)
     chosen = [ref for ref, mark in marks.items() if mark != "fact"][:MOST_LINES]
     room = MOST_LINES - len(chosen)
-    chosen += [ref for ref, mark in marks.items() if mark == "fact"][:room]
+    told = told_facts(document)
+    chosen += [ref for ref, mark in marks.items() if mark == "fact" and ref in told][:room]
     chosen.sort()
     missing = [ref for ref in chosen if ref not in texts]
     if fetch and missing:

@@ -601,7 +601,8 @@ class ReportPage:
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
-_CLOCK = re.compile(r"^\[[^\]\n]{8,60}\]")
+# A journal's own date and unit, then SGLang's bracket with clock and rank; either may stand alone.
+_CLOCK = re.compile(r"^(?=\[|[A-Z][a-z]{2} )(?:[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ \S+: ?)?(?:\[[^\]\n]{8,60}\])?")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:\s?(?:GB|GiB|MiB|MB))?(?![\w])")
 
 
@@ -610,7 +611,7 @@ def pieces_of(text: str, *figures: Any) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     clock = _CLOCK.match(text)
     at = 0
-    if clock:
+    if clock and clock.group():
         pieces.append(Piece(clock.group(), "ts"))
         at = clock.end()
     wanted = {round(float(figure), 4) for figure in figures if isinstance(figure, (int, float))}

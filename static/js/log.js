@@ -55,7 +55,7 @@
     (await response.json()).lines.forEach(([line, text]) => single.set(file + ":" + line, text));
   }
 
-  const CLOCK = /^\[[^\]\n]{8,60}\]/;
+  const CLOCK = /^(?=\[|[A-Z][a-z]{2} )(?:[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ \S+: ?)?(?:\[[^\]\n]{8,60}\])?/;
   const BAD = /(?:error|exception)\b|\b(?:traceback|critical|fatal|out of memory)\b/i;
   function span(kind, text) {
     const part = document.createElement("span");
@@ -86,7 +86,7 @@
     const cut = text.length > LONG && !code.dataset.whole;
     const tokens = kvAnsi.tokens(cut ? text.slice(0, LONG) : text);
     const clock = tokens.length && CLOCK.exec(tokens[0].text);
-    if (clock) {
+    if (clock && clock[0]) {
       code.append(span("ts", clock[0]));
       tokens[0] = { text: tokens[0].text.slice(clock[0].length), kind: tokens[0].kind };
     }
