@@ -5,7 +5,7 @@ happens to a process that holds no database, no broker, no secret and only this 
 
 The job comes as JSON on standard input. One JSON message a line goes out on standard output:
 
-    {"phase": "unpacked"}                          the copy without secrets is being written
+    {"phase": "unpacked", "bytes": 4096}           the copy without secrets is being written
     {"phase": "cleaned", "files": [...], "masked": {...}}    it is written
     {"phase": "reading", "lines": 12000}           then "ledger", "rules", "done", as the engine calls them
     {"known": [...]}                               first facts of a long log
@@ -20,15 +20,19 @@ from __future__ import annotations
 import ctypes
 import io
 import json
+import math
 import os
 import resource
 import signal
 import sys
+import time
 from collections import Counter
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import Any, TextIO
 
 from ingest.isolation import EXIT_MEMORY, EXIT_SOFT_LIMIT
@@ -56,8 +60,9 @@ def main() -> int:
     if not line:  # the parent ended without a job
         return 0
     job = json.loads(line)
-    limit_resources(job["memory"])
-    signal.signal(signal.SIGTERM, _out_of_time)
+    for number in (signal.SIGTERM, signal.SIGXCPU):
+        signal.signal(number, _out_of_time)
+    limit_resources(job["memory"], job["soft_s"], job["hard_s"])
     try:
         run(job, messages)
     except MemoryError:
@@ -79,8 +84,13 @@ def warm_up() -> None:
             diagnose(Log(name="warming", stream=masked))
 
 
-def limit_resources(memory: int) -> None:
-    """No more memory than this, and no core dump."""
+def limit_resources(memory: int, soft_s: int, hard_s: int) -> None:
+    """No more memory and processor time than this, and no core dump.
+
+    Processor time, not the clock: a busy machine must not fail a log that an idle one reads.
+    """
+    used = math.ceil(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (used + soft_s, used + hard_s))
     with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -135,19 +145,37 @@ def engine_limits(site: dict[str, int]) -> Limits:
 
 def mask(job: dict[str, Any], folder: Path, limits: Any, say: Any) -> list[dict[str, Any]]:
     """The masked copy of every file, and what is to be known about each of its parts."""
-    say(phase="unpacked", lines=0)
     files: list[dict[str, Any]] = []
     masker = Masker()  # one for all: a name keeps its pseudonym throughout the upload
     for number, raw in enumerate(job["files"]):
         # a folder for each file: two archives may hold members of the same name
         target = folder / job["masked_folder"] / str(number)
         target.mkdir(parents=True, mode=0o700)
-        with (folder / "raw" / str(number)).open("rb") as stream:
+        with (folder / "raw" / str(number)).open("rb") as stream, growing(folder / job["masked_folder"], say):
             stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits, masker)
         files += [about_one_file(copy, folder) for copy in stored]
     job["masked"] = sum_of(job["masked"], *(file["masked"] for file in files))
     say(phase="cleaned", files=files, masked=job["masked"])
     return files
+
+
+@contextmanager
+def growing(folder: Path, say: Callable[..., None]) -> Iterator[None]:
+    """Tells twice a second how much of the copy is written."""
+    is_over = Event()
+
+    def tell() -> None:
+        say(phase="unpacked", bytes=0)
+        while not is_over.wait(0.5):
+            say(phase="unpacked", bytes=sum(path.stat().st_size for path in folder.rglob("*.log")))
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 def about_one_file(copy: StoredLog, folder: Path) -> dict[str, Any]:

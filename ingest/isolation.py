@@ -24,6 +24,7 @@ EXIT_SOFT_LIMIT = 78
 COMMAND = (sys.executable, "-m", "ingest.engine_process")
 ROOT = Path(__file__).resolve().parent.parent
 LOOK_S = 0.25
+CLOCK_FACTOR = 3
 KEPT_STDERR = 16 << 10
 
 
@@ -59,10 +60,12 @@ def run_isolated(
     is_wanted: Callable[[], bool],
     command: Sequence[str] | None = None,
 ) -> Ended:
-    """Starts the child, hands on its messages, and asks between them whether the work is still wanted.
+    """Gives the job to a child, hands on its messages, and asks between them whether the work is still wanted.
 
-    soft_s  seconds until the child is asked to end; hard_s until it is killed
+    soft_s  seconds of processor time until the child is asked to end; hard_s until the system kills it. Should it only
+            wait, it is asked after three times as long by the clock, and killed.
     """
+    job = job | {"soft_s": soft_s, "hard_s": hard_s}
     child = _take(tuple(command or COMMAND))
     try:
         last, end = _follow(child.process, job, soft_s, hard_s, on_message, is_wanted)
@@ -146,7 +149,7 @@ def _follow(
             if selector.select(LOOK_S):
                 piece = os.read(child.stdout.fileno(), 64 << 10)
                 if not piece:
-                    return last, _wait(child, begun + hard_s)
+                    return last, _wait(child, begun + CLOCK_FACTOR * hard_s)
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     last = json.loads(line)
@@ -154,9 +157,9 @@ def _follow(
             if not is_wanted():
                 return last, End.UNWANTED
             elapsed = monotonic() - begun
-            if elapsed > hard_s:
+            if elapsed > CLOCK_FACTOR * hard_s:
                 return last, End.OUT_OF_TIME
-            if elapsed > soft_s and not asked:
+            if elapsed > CLOCK_FACTOR * soft_s and not asked:
                 asked = True
                 child.send_signal(signal.SIGTERM)
 
@@ -175,7 +178,7 @@ def _end_of(status: int, last: dict[str, Any]) -> End:
         return End(last.get("result") or last["refused"])
     if status == EXIT_MEMORY:
         return End.OUT_OF_MEMORY
-    if status in (EXIT_SOFT_LIMIT, -signal.SIGTERM):
+    if status in (EXIT_SOFT_LIMIT, -signal.SIGTERM, -signal.SIGXCPU):
         return End.OUT_OF_TIME
     if status < 0:
         return End.KILLED

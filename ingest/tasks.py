@@ -8,7 +8,7 @@ from django.db import OperationalError
 from ingest import isolation, services, upkeep
 
 # The child process has the real limits; Celery's are the net below them.
-_NET_S = settings.KVDIAG_LIMITS.analysis_hard_s + 30
+_NET_S = isolation.CLOCK_FACTOR * settings.KVDIAG_LIMITS.analysis_hard_s + 30
 
 
 @shared_task(

@@ -85,6 +85,8 @@ class Progress:
             self.files = message["files"]
             self._turn.tell(Phase.UNPACKED, unpacked(self.files))
             self._turn.tell(Phase.CLEANED, cleaned(message["masked"]))
+        elif phase is Phase.UNPACKED:
+            self._turn.tell(phase, f"{in_mib(message['bytes'])} so far" if message.get("bytes") else "")
         elif phase is Phase.PARSED:
             total = sum(file["lines"] for file in self.files)
             lines = message.get("lines") or 0

@@ -166,19 +166,22 @@ def test_a_text_of_something_else_is_no_sglang_log(diagnosed) -> None:
     assert diagnosed(b"hello\nworld\n" * 50).ended.end is End.NOT_SGLANG
 
 
-def test_a_child_over_its_memory_says_so(tmp_path: Path) -> None:
-    hungry = (
-        "import sys; from ingest import engine_process as e; e.run = lambda *_: bytearray(2 << 30); sys.exit(e.main())"
-    )
+@pytest.mark.parametrize(
+    ("does", "soft_s", "end"),
+    [("bytearray(2 << 30)", 60, End.OUT_OF_MEMORY), ("[None for _ in iter(int, 1)]", 1, End.OUT_OF_TIME)],
+    ids=["memory", "processor"],
+)
+def test_a_child_that_takes_too_much_is_stopped(does: str, soft_s: int, end: End) -> None:
+    greedy = f"from ingest import engine_process as e; e.run = lambda *_: {does}; raise SystemExit(e.main())"
     ended = run_isolated(
-        {"memory": 512 << 20},
-        soft_s=30,
-        hard_s=60,
+        {"memory": 1 << 30},
+        soft_s=soft_s,
+        hard_s=90,
         on_message=lambda message: None,
         is_wanted=lambda: True,
-        command=[sys.executable, "-c", hungry],
+        command=[sys.executable, "-c", greedy],
     )
-    assert ended.end is End.OUT_OF_MEMORY, ended
+    assert ended.end is end, ended
 
 
 def test_the_child_knows_no_secret_of_the_site(diagnosed, monkeypatch) -> None:
