@@ -32,22 +32,22 @@ def launches(draw: st.DrawFn) -> SizingInputs:
     cap = draw(st.sampled_from((None, None, None, 20_480)))
     budget = after - opening * (1 - fraction)
     kv = budget * (1 - states)
-    tokens = max(0, int(kv * GIB // cell)) // page * page
+    each = draw(st.sampled_from((0, 0, 1152, 4096, 16_384)))
+    budgeted = bool(each) and family is Family.MHA and draw(st.booleans())  # 0.5.14 and later: the draft loads first
+    tokens = max(0, int(kv * GIB // (cell + (each if budgeted else 0)))) // page * page
     if cap is not None:
         tokens = min(tokens, cap // page * page)
     gib = round((tokens + page) * cell / GIB, 2)
     works = tokens > 0 and gib >= 0.01
     draft = None
-    each = 0
-    if draw(st.booleans()):
-        each = draw(st.sampled_from((1152, 4096, 16_384)))
+    if each:
         draft = DraftModel(
             algorithm="EAGLE",
             weights=0.5,
             tokens=tokens,
             pool=max(0.01, round(tokens * each / GIB, 2)),
             figures=2,
-            before_pool=False,
+            before_pool=budgeted,
         )
     pool_end = opening * (1 - fraction) - 0.02
     end = round(pool_end - tokens * each / GIB - draw(st.floats(0.0, 3.0)), 2)
@@ -63,7 +63,7 @@ def launches(draw: st.DrawFn) -> SizingInputs:
             ),
         ),
         fraction=fraction,
-        release=ReleaseRange.read("0.5.9" if family is not Family.SWA else "0.5.12"),
+        release=ReleaseRange.read("0.5.17" if budgeted else "0.5.12" if family is Family.SWA else "0.5.9"),
         family=family,
         page_size=page,
         pools=PrintedPools(
