@@ -21,8 +21,8 @@ KIMI = LOGS["kimi-k25-8gpu"]
 FOREIGN = [
     b"",
     b"INFO 03-25 10:11:12 foreign.py:12] nothing of note",
-    b"  File \"/opt/app/main.py\", line 12, in main",
-    b"{\"level\": \"info\", \"msg\": \"probe ok\"}",
+    b'  File "/opt/app/main.py", line 12, in main',
+    b'{"level": "info", "msg": "probe ok"}',
     b"100%|##########| 64/64 [04:11<00:00,  3.93s/it]",
     b"\xff\xfe\x00broken \x1b[31mred\x1b[0m",
 ]
