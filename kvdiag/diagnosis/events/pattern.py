@@ -123,12 +123,15 @@ class Declaration:
     dense     a batch line: the bulk of a serving log, counted and sampled rather than kept
     parse     reads all fields at once, where a line is too frequent for one search a field
     fallback  reads only what no other declaration reads
+    alone     a line that begins with one of the literals is this and nothing else, so that none other need be tried:
+              progress bars and batch lines come in their ten thousands
     """
 
     __slots__ = (
         "_fields",
         "_patterns",
         "_plain",
+        "alone",
         "constants",
         "dense",
         "event",
@@ -156,6 +159,7 @@ class Declaration:
         dense: bool = False,
         parse: Parse | None = None,
         fallback: bool = False,
+        alone: bool = False,
     ) -> None:
         self.event = event
         self.phrase: Expression = expression(phrase)
@@ -168,6 +172,7 @@ class Declaration:
         self.dense = dense
         self.parse = parse
         self.fallback = fallback
+        self.alone = alone or dense
         self._patterns = patterns
         self._fields: list[tuple[str, Reader]] | None = None
         # A phrase of plain text, or of several, is found by its literals alone.
@@ -197,8 +202,13 @@ class Declaration:
         if not self._plain and not self.phrase.search(text):
             return None
         if self.parse is not None:
-            return self.event(line=line, **self.parse(text))
-        values: dict[str, Any] = dict.fromkeys(self.event.FIELDS[1:])
+            # The parser gives every field: nothing is left to check on a line of which there are a hundred thousand.
+            values = self.parse(text)
+            values["line"] = line
+            event = self.event.__new__(self.event)
+            event.__dict__.update(values)
+            return event
+        values = dict[str, Any].fromkeys(self.event.FIELDS[1:])
         values.update(self.event._defaults)
         values.update(self.constants)
         if self._fields is None:
@@ -232,6 +242,7 @@ def read_from(
     dense: bool = False,
     parse: Parse | None = None,
     fallback: bool = False,
+    alone: bool = False,
 ) -> Callable[[type[E]], type[E]]:
     """Declare a wording of the decorated event.
 
@@ -261,6 +272,7 @@ def read_from(
                 dense,
                 parse,
                 fallback,
+                alone,
             )
         )
         return event
@@ -415,8 +427,8 @@ class Matcher:
             for literal in declaration.literals:
                 table.setdefault(literal, []).append(declaration)
         self._table = list(table.items())
-        self._dense = {x: d for d in self.declarations if d.dense for x in d.literals}
-        self._dense_starts = tuple(self._dense)
+        self._alone = {x: d for d in self.declarations if d.alone for x in d.literals}
+        self._starts = tuple(self._alone)
 
     @property
     def phrases(self) -> list[bytes]:
@@ -456,13 +468,11 @@ class Matcher:
 
     def read(self, lines: Iterable[LogLine]) -> Iterator[Event]:
         """Lines to events; a line of memory that nothing reads becomes NotUnderstood."""
-        starts = self._dense_starts
+        starts = self._starts
         for line in lines:
             text = line.text
             if text.startswith(starts):
-                # A batch line as printed: it is nothing else, and there are a hundred thousand of them.
-                literal = next(x for x in starts if text.startswith(x))
-                event = self._dense[literal].read_candidate(line, text)
+                event = self._read_alone(line, text)
                 if event is not None:
                     yield event
                     continue
@@ -472,6 +482,18 @@ class Matcher:
                     yield event
             elif any(mention in text for mention in NotUnderstood.MENTIONS):
                 yield NotUnderstood(line=line)
+
+    def _read_alone(self, line: LogLine, text: str) -> Event | None:
+        """The event of a line that is a batch line or a whole bar; None where something may be glued onto it."""
+        for literal, declaration in self._alone.items():
+            if text.startswith(literal):
+                if not declaration.dense and not text.endswith("]"):
+                    return None
+                try:
+                    return declaration.read_candidate(line, text)
+                except TimeoutError:
+                    return None
+        return None
 
 
 def field_names(event: type[Event]) -> list[str]:

@@ -25,6 +25,7 @@ from kvdiag.diagnosis.units import Bytes
         "0.5.21..0.5.23": "Capturing prefill shape (num_tokens=3968 avail_mem=0.05 GB):   2%|█  | 1/58 [00:00<00:56]",
     },
     source="tqdm on standard error, rank 0",
+    alone=True,
 )
 class CaptureProgress(Event):
     """A bar of a capture: the size at hand and what is free; the last before an overflow names the size that failed.

@@ -61,17 +61,31 @@ _KEYS: dict[str, tuple[str, type]] = {
 
 
 def _parts(names: frozenset[str], empty: dict[str, Any], text: str) -> dict[str, Any]:
-    found = dict(empty)
-    for key, value in _PART.findall(text):
-        known = _KEYS.get(key) or _KEYS.get(key.rpartition(". ")[2])  # "Decode batch. #running-req", up to 0.5.3
-        if known is None or known[0] not in names:
-            continue
+    found = empty.copy()
+    if "(mixed" in text:
+        parts = ((key, value) for key, value in _PART.findall(text))
+    else:
+        parts = ((key, value) for key, _, value in (x.rpartition(": ") for x in text.split(", ")))
+    for key, value in parts:
+        known = _KEYS.get(key)
+        if known is None:
+            known = _KEYS.get(key.rpartition(". ")[2])  # "Decode batch. #running-req", up to 0.5.3
+            if known is None:
+                continue
         name, kind = known
-        try:
-            found[name] = value == "True" if kind is bool else kind(value) if len(value) < 20 else None
-        except ValueError:
-            continue
+        if name in names and len(value) < 20:
+            try:
+                found[name] = value == "True" if kind is bool else kind(value)
+            except ValueError:
+                found[name] = _percent(value) if kind is float else None
     return found
+
+
+def _percent(value: str) -> float | None:
+    try:
+        return float(value.rstrip("% "))
+    except ValueError:
+        return None
 
 
 def _prefill(text: str) -> dict[str, Any]:

@@ -112,6 +112,7 @@ class WeightsCommitted(Event):
         ),
     },
     source="sglang/srt/model_loader/weight_utils.py, tqdm",
+    alone=True,
 )
 class ShardProgress(Event):
     """How many files of a checkpoint are read; a bar carries no rank. A launch keeps the last of a run of bars."""
