@@ -152,7 +152,7 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         ],
         "ranks": [_rank(case, ledger, lines) for ledger in case.ledgers],
         "gpu": _gpu(case),
-        "kv_cache": _kv_cache(case),
+        "kv_cache": _kv_cache(case, lines),
         "levers": levers(case),
         "limits": _limits(case),
         "serving": serving_document(launch, lines.of, files),
@@ -165,9 +165,7 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
                 {"rule": rule.id, "title": rule.title, "because": because} for rule, because in checked.not_applicable
             ],
         },
-        "cleared": [
-            {"claim": c.claim, "because": c.because, "lines": lines.all(c.lines)} for c in checked.cleared
-        ],
+        "cleared": [{"claim": c.claim, "because": c.because, "lines": lines.all(c.lines)} for c in checked.cleared],
         "not_run": [{"rule": rule.id, "because": because} for rule, because in checked.not_run],
         "not_understood": [
             {"line": lines.of(e.line), "text": e.line.shown[:500]}
@@ -285,9 +283,9 @@ def _entry(entry: Entry, lines: _Lines) -> dict[str, Any]:
     return {**found, "what": entry.what} if entry.what else found
 
 
-def _kv_cache(case: Case) -> dict[str, Any]:
+def _kv_cache(case: Case, lines: _Lines) -> dict[str, Any]:
     if case.sizing is not None:
-        return case.sizing.to_document()
+        return case.sizing.to_document(lines.at)
     return {
         "family": None,
         "tokens": case.tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvdiag.diagnosis.ledger.sizing import requests as limits_on_requests
@@ -17,6 +18,13 @@ from kvdiag.diagnosis.ledger.sizing.stored import to_document
 
 _REQUEST_ERAS = ("0.3.6", "0.4.7", "0.5.10", "0.5.14")
 """First releases of the four ways to clamp max_running_requests."""
+
+LineReference = Callable[[tuple[int, int]], object]
+
+
+def _number(line: tuple[int, int]) -> int:
+    """The bare number, in a document of one file."""
+    return line[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +72,11 @@ class Sizing:
             self.cell.charged.value if self.cell.basis == "geometry" and not _differs(self.cell) else size.value
         )
 
-    def to_document(self) -> dict[str, object]:
-        """`kv_cache` of the report document; `inputs` are what a what-if starts from."""
+    def to_document(self, line_reference: LineReference = _number) -> dict[str, object]:
+        """`kv_cache` of the report document; `inputs` are what a what-if starts from.
+
+        line_reference  how the document names a line of (file, number): with several files, by both
+        """
         family = self.inputs.family
         bounds = None
         if self.bytes_per_token is not None and self.cell is not None:
@@ -82,7 +93,9 @@ class Sizing:
             "gib_per_rank": None if self.inputs.pools.gib is None else round(self.inputs.pools.gib, 6),
             "bytes_per_token": self.bytes_per_token,
             "bytes_per_token_bounds": bounds,
-            "budget": _budget(self.budget, self.inputs, self.lines) if self.budget else None,
+            "budget": _budget(self.budget, self.inputs, [line_reference(line) for line in self.lines])
+            if self.budget
+            else None,
             "limited_by": self.limit.kind.value,
             "limit": _limit(self.limit),
             "requests": None
@@ -172,7 +185,7 @@ def _differs(cell: CellSize) -> bool:
     return stored is not None and not stored.low * 0.999 <= cell.charged.value <= stored.high * 1.001
 
 
-def _budget(budget: Budget, inputs: SizingInputs, lines: tuple[tuple[int, int], ...]) -> dict[str, object]:
+def _budget(budget: Budget, inputs: SizingInputs, lines: list[object]) -> dict[str, object]:
     way = budget.arithmetic
     names = []
     for candidate in budget.candidates:
@@ -205,7 +218,7 @@ def _budget(budget: Budget, inputs: SizingInputs, lines: tuple[tuple[int, int], 
         "charged_bytes_per_token": round(way.bytes_per_reported_token) if way else None,
         "counted_as": describe(way) if way else None,
         "candidates": names,
-        "lines": [number if file == 0 else {"file": file, "line": number} for file, number in lines],
+        "lines": lines,
     }
 
 
