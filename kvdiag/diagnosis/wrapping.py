@@ -13,7 +13,6 @@ from typing import Final
 
 NARROWEST: Final = 40
 WIDEST: Final = 250  # SGLang's own lines are longer, so a file without a longer line has been wrapped
-_USUAL: Final = (72, 76, 78, 79, 80, 100, 120, 132, 160)  # where one line that fills the width is enough
 _ENOUGH: Final = 3  # full lines with a continuation
 LONGEST_JOIN: Final = 64 << 10
 
@@ -47,10 +46,11 @@ _LOG: Final = re.compile(
 )
 # The parts that PyTorch's message is broken into by hand.
 _OOM: Final = re.compile(
-    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocated|of which"
-    r"|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by"
-    r"|by PyTorch|If reserved|reserved by|unallocated|has a total|capacity of|\(GPU|total capacity|already allocated"
-    r"|reserved in total|in private|CUDA Graphs|PyTorch|try setting|See documentation|to avoid|fragmentation)"
+    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocated"
+    r"|of which|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved"
+    r"|allocated by|by PyTorch|If reserved|reserved by|unallocated|has a total|capacity of|\(GPU|total capacity"
+    r"|already allocated|reserved in total|in private|CUDA Graphs|PyTorch|try setting|See documentation|to avoid"
+    r"|fragmentation)"
 )
 _MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
 
@@ -77,7 +77,7 @@ def wrap_of(block: bytes) -> Wrap | None:
             exact += len(line) == width and not _is_one_word(line, after, width)
             cut += len(line) == width
             whole += 1
-    if whole < _ENOUGH and not (cut and width in _USUAL):
+    if whole < _ENOUGH:
         return None
     return Wrap(width, hard=exact >= 0.7 * (whole - cut + exact))
 
