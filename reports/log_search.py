@@ -1,7 +1,7 @@
 """Finding lines of a stored log: plain text or a pattern, in time linear in the log, whatever the pattern.
 
-A pattern comes from a stranger, so it is run by hyperscan, which has no backtracking; plain text is folded to one
-alternative of bytes. The log is read in blocks; nothing is kept but line numbers.
+A pattern comes from a stranger, so it is run by hyperscan, which has no backtracking. The log is read in blocks;
+nothing is kept but line numbers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import hyperscan
+except ImportError:  # no wheel for this machine: plain text and our own expressions still work
+    hyperscan = None
+
 BLOCK = 4 << 20
 MOST_LINES = 20_000
 MOST_EVENTS = 1_000_000
 MOST_LETTERS = 200
 
-LEVELS = {
-    "error": rb"(?i)(?:error|exception)\b|\b(?:traceback|critical|fatal|out of memory|killed)\b",
-    "warning": rb"(?i)(?:error|exception|warning)\b|\b(?:traceback|critical|fatal|out of memory|killed|warn)\b",
-}
+_ERRORS = r"(error|exception)\b|\b(traceback|critical|fatal|out of memory|killed)\b"
+LEVELS = {"error": _ERRORS, "warning": _ERRORS + r"|warning\b|\bwarn\b"}
 
 
 class BadPattern(ValueError):
@@ -50,9 +53,9 @@ def search(
     """
     scans = [_text_scan(text)] if text else []
     if rank:
-        scans.append(_scan(re.compile(rb"^[^\n]{0,160}?(?<![\w])" + re.escape(rank.encode()) + rb"\]", re.MULTILINE)))
+        scans.append(_scan(rf"^([^\n]{{0,160}}[^\w\n])?{re.escape(rank)}\]"))
     if level in LEVELS:
-        scans.append(_scan(re.compile(LEVELS[level])))
+        scans.append(_scan(LEVELS[level]))
     if not scans:
         return Found(())
     found: list[int] = []
@@ -103,50 +106,53 @@ def _lines_of(block: bytes, start: int, offsets: Iterator[int]) -> Iterator[int]
             yield line
 
 
-def _scan(pattern: re.Pattern[bytes]) -> Scan:
-    return lambda block: (match.start() for match in pattern.finditer(block))
-
-
 def _text_scan(text: str) -> Scan:
     if len(text) > MOST_LETTERS:
         raise BadPattern(f"Search for at most {MOST_LETTERS} letters.")
     if len(text) > 2 and text.startswith("/") and text.endswith("/"):
-        return _pattern_scan(text[1:-1])
-    return _scan(re.compile(re.escape(text.encode()), re.IGNORECASE))
+        if hyperscan is None:
+            raise BadPattern("This site searches for plain text only; leave out the slashes.")
+        return _scan(text[1:-1])
+    return _scan(_literal(text))
 
 
-def _pattern_scan(pattern: str) -> Scan:
-    try:
-        import hyperscan
-    except ImportError:
-        raise BadPattern("This site searches for plain text only; leave out the slashes.") from None
+def _literal(text: str) -> str:
+    """Text as an expression of bytes that matches only itself."""
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\x{byte:02x}" for byte in text.encode())
+
+
+def _scan(expression: str) -> Scan:
+    """Offsets of one match a line. Raises BadPattern for an expression that cannot be run in linear time."""
+    if hyperscan is None:  # our own expressions, which are flat
+        pattern = re.compile(expression.encode(), re.IGNORECASE | re.MULTILINE)
+        return lambda block: (match.start() for match in pattern.finditer(block))
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
     try:
-        database.compile(expressions=[pattern.encode()], flags=[flags])
+        database.compile(expressions=[expression.encode()], flags=[flags])
     except hyperscan.error as problem:
         raise BadPattern(f"This pattern cannot be searched for: {str(problem)[:160]}") from None
 
     def scan(block: bytes) -> Iterator[int]:
         ends: list[int] = []
         line_end = -1
+        count = 0
 
         def matched(_id: int, _start: int, end: int, _flags: int, _context: object) -> bool | None:
-            nonlocal line_end
+            nonlocal line_end, count
             # Of a line one match is enough.
             if end - 1 > line_end:
                 ends.append(max(0, end - 1))
                 line_end = block.find(b"\n", end - 1)
                 if line_end < 0:
                     line_end = len(block)
-            counted[0] += 1
-            return counted[0] > MOST_EVENTS or None
+            count += 1
+            return count > MOST_EVENTS or None
 
-        counted = [0]
         try:
             database.scan(block, match_event_handler=matched)
         except hyperscan.error:
-            if counted[0] <= MOST_EVENTS:
+            if count <= MOST_EVENTS:
                 raise
         return iter(ends)
 

@@ -61,6 +61,20 @@ def test_lines_keep_their_numbers_across_blocks(log: Path, monkeypatch: pytest.M
     assert search(log, text="/done/").lines == (6,)
 
 
+def test_letters_beyond_ascii_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("eins\nschöne Grüße\n", "utf-8")
+    assert search(path, text="schöne").lines == (2,)
+
+
+def test_plain_text_and_filters_work_without_hyperscan(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_search, "hyperscan", None)
+    assert search(log, text="AVAIL MEM=").lines == (1, 2)
+    assert search(log, rank="TP1", level="error").lines == (5,)
+    with pytest.raises(BadPattern, match="plain text only"):
+        search(log, text="/a/")
+
+
 def test_too_many_lines_are_cut_and_said_to_be(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_search, "MOST_LINES", 2)
     found = search(log, text="a")
