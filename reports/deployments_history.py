@@ -32,7 +32,6 @@ class Dot:
     x: float
     y: float
     word: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,10 @@ def _panel(
         if value is None:
             continue
         word = f"{report.upload.created_at:%-d %b, %H:%M}: {say(value)}"
-        dots.append(Dot(x, y(value), word, f"/r/{report.upload.public_id}/"))
+        dots.append(Dot(x, y(value), word))
         line += f"H{x} V{y(value)}" if line else f"M{x} {y(value)}"
     failed = tuple(
-        Dot(x, bottom - 8, f"{report.upload.created_at:%-d %b, %H:%M}: failed", f"/r/{report.upload.public_id}/")
+        Dot(x, bottom - 8, f"{report.upload.created_at:%-d %b, %H:%M}: failed")
         for x, report in zip(places, launches, strict=True)
         if report.outcome == "failed" and kind == "kv"
     )
