@@ -81,9 +81,8 @@ def main() -> None:
         answer = client.get(f"/r/{upload.public_id}/{path}")
         took = (time.process_time() - start) * 1000
         first = first or took
-        print(
-            f"{name:<26} {answer.status_code} {took:>8.1f} ms {took / first:>7.2f} {len(answer.content) / 1000:>8.1f} kB"
-        )
+        size = len(answer.content) / 1000
+        print(f"{name:<26} {answer.status_code} {took:>8.1f} ms {took / first:>7.2f} {size:>8.1f} kB")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils.text import slugify
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from ingest.models import Upload
@@ -24,6 +25,7 @@ from reports.steps import PHASE_NAMES
 from reports.what_if import knobs_of
 
 
+@gzip_page
 @require_GET
 def report_page(request: HttpRequest, public_id: str) -> HttpResponse:
     """The report, or its progress until there is one. ?launch=2 chooses among several starts; the last one is shown."""
@@ -105,6 +107,7 @@ def _launch_of(request: HttpRequest, document: dict[str, Any]) -> dict[str, Any]
     return chosen[0]
 
 
+@gzip_page
 @require_GET
 def what_if(request: HttpRequest, public_id: str) -> HttpResponse:
     """The scenario of the given settings for one launch, as JSON; 400 with a sentence for what is no setting."""
@@ -115,6 +118,7 @@ def what_if(request: HttpRequest, public_id: str) -> HttpResponse:
     return JsonResponse(body, status=status)
 
 
+@gzip_page
 @require_GET
 def log_find(request: HttpRequest, public_id: str) -> HttpResponse:
     """Line numbers that match ?q= (text or /pattern/), ?rank=, ?level=, within ?from= and ?to= of ?file=."""
@@ -237,6 +241,7 @@ def report_offline(request: HttpRequest, public_id: str) -> HttpResponse:
 # --- Pages beside the report ------------------------------------------------------------------------------------------
 
 
+@gzip_page
 @require_GET
 def compare_page(request: HttpRequest) -> HttpResponse:
     """Two to ten launches side by side: ?r=<id>&r=<id>.2, where .2 is a launch of that upload."""
@@ -245,6 +250,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     return render(request, "reports/compare.html", comparison_context(request) | {"section": "compare"})
 
 
+@gzip_page
 @require_GET
 def rules_page(request: HttpRequest, rule_id: str = "") -> HttpResponse:
     """Every rule, and one of them in full."""
