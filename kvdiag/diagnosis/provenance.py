@@ -200,6 +200,15 @@ QUANTITIES: tuple[Quantity, ...] = (
         ("max_total_num_tokens",),
     ),
 )
+SHOWN = (
+    "max_total_num_tokens",
+    "opening",
+    "after_weights",
+    "reserve",
+    "bytes_per_token",
+    "max_running_requests",
+)
+"""What a report's page explains of a launch."""
 _BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 _ALSO = {
     "kv_tokens": "max_total_num_tokens",
@@ -259,18 +268,20 @@ def explain_quantity(name: str, version: str | None = None) -> list[str] | None:
     return lines[:-1]
 
 
-def to_document(releases: ReleaseRange, names: Sequence[str] = ("max_total_num_tokens",)) -> list[dict[str, object]]:
-    """The trail of some quantities, for a page: each once, with its places in the releases of a range."""
-    found: dict[str, dict[str, object]] = {}
+def to_document(releases: ReleaseRange, names: Sequence[str] = SHOWN) -> list[dict[str, object]]:
+    """A short trail for a page: each quantity with its places in the releases of a range."""
+    found: list[dict[str, object]] = []
     for name in names:
-        for one, places in trail(name, releases):
-            found[one.name] = {
+        one = _BY_NAME[name]
+        found.append(
+            {
                 "name": one.name,
                 "title": one.title,
                 "formula": one.formula,
-                "places": [place.to_document() for place in places],
+                "places": [place.to_document() for place in one.at(releases)],
             }
-    return list(found.values())
+        )
+    return found
 
 
 def _span(place: Place) -> str:

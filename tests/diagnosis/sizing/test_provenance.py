@@ -53,3 +53,4 @@ def test_every_quantity_rests_on_quantities_or_flags_only():
 def test_a_range_of_releases_names_every_place_it_may_be():
     found = {one["name"]: one for one in to_document(ReleaseRange.read(None, "0.5.9", "0.5.12"))}
     assert len(found["max_total_num_tokens"]["places"]) == 4
+    assert list(found)[:2] == ["max_total_num_tokens", "opening"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvdiag.diagnosis.launches import Launch
@@ -13,9 +13,12 @@ from kvdiag.diagnosis.ledger.sizing.limits import Limit, LimitedBy
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
 
 
-def size(launch: Launch, ledgers: Sequence[Ledger]) -> Sizing:
-    """The sizing of a launch: its budget redone, what limits its pool, the fractions worth naming."""
-    sizing = size_inputs(inputs_of(launch, ledgers))
+def size(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, object] | None = None) -> Sizing:
+    """The sizing of a launch: its budget redone, what limits its pool, the fractions worth naming.
+
+    config  the model's config.json where one is at hand
+    """
+    sizing = size_inputs(inputs_of(launch, ledgers, config))
     return replace(sizing, lines=lines_of(launch, ledgers, sizing.budget))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kvdiag.diagnosis.events.failure import NoRoomForPool
 from kvdiag.diagnosis.events.hardware import DeviceNamed
@@ -21,7 +21,7 @@ from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment, Pool
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
-from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
+from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of, read_config
 from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.rank_memory import (
     after_weights_reading,
@@ -38,13 +38,16 @@ _SPARSE = ("DeepseekV32", "GlmMoeDsa", "Glm5")
 _NO_MODEL = ("NGRAM",)
 
 
-def inputs_of(launch: Launch, ledgers: Sequence[Ledger]) -> SizingInputs:
-    """The numbers of one launch. What the log does not give stays None."""
+def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, object] | None = None) -> SizingInputs:
+    """The numbers of one launch. What the log does not give stays None.
+
+    config  the model's config.json where one is at hand: its shape goes before the table of public models
+    """
     limits = launch.last(ServerLimits)
     loaded = launch.first(WeightsLoaded)
     architecture = loaded.architecture if loaded else None
     model = _text(launch, "model_path")
-    geometry = geometry_of(model)
+    geometry = (read_config(config) if config is not None else None) or geometry_of(model)
     smallest = smallest_rank(ledgers)
     pools = _pools(launch, smallest)
     dp_attention = _dp_attention(launch)

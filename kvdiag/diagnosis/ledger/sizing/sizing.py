@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kvdiag.diagnosis import provenance
 from kvdiag.diagnosis.ledger.sizing import requests as limits_on_requests
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
 from kvdiag.diagnosis.ledger.sizing.budget import FORMULA, Budget, compute, implied_fraction
@@ -118,6 +119,7 @@ class Sizing:
                 "why": self.fractions.why or None,
             },
             "implied_fraction": None if self.implied_fraction is None else self.implied_fraction.rounded(3),
+            "provenance": provenance.to_document(self.inputs.release),
             "inputs": to_document(self.inputs),
         }
 
