@@ -145,7 +145,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("slack_token", ("xox", "hooks.slack.com"), r"((?:^|[^A-Za-z0-9_])|hooks\.slack\.com/services/)"
             r"(xox[abeprs]-[A-Za-z0-9-]{10,}|T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})", "[slack_token]"),
     Pattern("nvidia_key", ("nvapi-",), r"((?:^|[^A-Za-z0-9_]))(nvapi-[A-Za-z0-9_-]{20,})", "[api_key]"),
-    Pattern("jwt", ("eyJ",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
+    Pattern("jwt", ("eyJ",), r"((?:^|[^A-Za-z0-9_]))(eyJ[A-Za-z0-9_-]{8,1500}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)",
             "[token]"),
     Pattern("private_key", ("PRIVATE KEY",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----)([^-]+)", "[private_key]"),
     Pattern("url_secret", ("?", "&"),
@@ -202,6 +202,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 
 _BEGIN_KEY: Final = re.compile(r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----")
 _END_KEY: Final = "-----END "
+_LEFT_OUT: Final = "[line left out: it takes too long to mask]"
+_PATIENCE: Final = 8  # lines that were given up
 _LONG: Final = 4 << 10  # characters; beyond them expressions run with a timeout
 _MASKED: Final = re.compile(r"[\"']?\[(?:\d+ characters|[a-z_]{3,20})\]?")
 
@@ -231,13 +233,19 @@ class Masker:
         return self._mask_extra(text)
 
     def _mask_long(self, text: str, rules: list[_Rule]) -> str:
-        """The same for a long text, where an expression may take too much time: it is given up then."""
+        """The same for a long text, where an expression may take too much time: it is given up then.
+
+        A log with many such lines was made to take time; from then on they are left out at once.
+        """
+        if self.counts.get("hostile_line", 0) >= _PATIENCE:
+            self._count("hostile_line")
+            return _LEFT_OUT
         try:
             for rule in rules:
                 text = rule.search_timed.sub(self._replacer(rule.pattern, rule.keep), text, timeout=TIMEOUT_S)
         except TimeoutError:
             self._count("hostile_line")
-            return "[line left out: it takes too long to mask]"
+            return _LEFT_OUT
         return self._mask_extra(text)
 
     def _mask_extra(self, text: str) -> str:
@@ -245,7 +253,7 @@ class Masker:
             try:
                 text = expression.sub(self._replacer(pattern, None), text, timeout=TIMEOUT_S)
             except TimeoutError:
-                return "[line left out: it takes too long to mask]"
+                return _LEFT_OUT
         return text
 
     def mask_in_order(self, text: str) -> str:

@@ -85,7 +85,7 @@ def test_an_archive_gives_one_copy_for_each_file(tmp_path: Path) -> None:
 
 
 def test_a_refused_log_leaves_nothing_behind(tmp_path: Path) -> None:
-    bomb = gzip.compress(b"a\n" * 20_000_000)
+    bomb = gzip.compress(b"a\n" * 4_000_000)
     for raw in (b"", b"\x89PNG....", bomb):
         with pytest.raises(UnreadableLog):
             store(raw, tmp_path, Limits(unpacked_ratio=100, free_unpacked_bytes=1 << 20))
