@@ -10,4 +10,4 @@ class ReportsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from reports import deployments_watch  # noqa: F401 - connects its receiver
+        from reports import deployments_watch, retention  # noqa: F401 - connect their receivers

@@ -18,7 +18,7 @@ from reports import charts, words
 from reports.document import Launch, dig, launches, listed
 from reports.page import ReportPage, shown_findings, state_words
 from reports.pools import POOLS, entry_name, pool_of
-from reports.steps import PHASE_NAMES, timeline_of
+from reports.steps import timeline_of
 from teams import access
 
 MOST = 10
@@ -376,8 +376,8 @@ def _signed_time(value: float) -> str:
 def _time_rows(columns: list[Column]) -> list[CompareRow]:
     ready = [c.launch.get("ready_after_s") for c in columns]
     rows = [_figure_row("Start-up", ready, words.duration, _signed_time, better=-1, close=0.05)]
-    phases = [{phase.name: phase.seconds for phase in timeline_of(c.launch)} for c in columns]
-    for name in PHASE_NAMES.values():
+    phases = [{phase.name: phase.seconds for phase in timeline_of(c.launch) if phase.lines} for c in columns]
+    for name in dict.fromkeys(name for found in phases for name in found):
         values = [found.get(name) for found in phases]
         if any(value is not None for value in values):
             rows.append(_figure_row(name, values, words.duration, _signed_time, better=-1, close=0.05))

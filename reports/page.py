@@ -15,9 +15,10 @@ from reports import charts, words
 from reports.budget import Budget, Card, Share, budget_of, spell_ranks, split_at_boundary
 from reports.commands import DiffLine, command_diff, full_command
 from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
+from reports.levers import ShownLever, levers_of
 from reports.numbers import Key, key_numbers
 from reports.ruler import FLAG, Ruler, advised_fraction, ruler_of
-from reports.steps import Phase, Step, leading_rank, steps_of, timeline_of
+from reports.steps import Phase, Step, held_up, leading_rank, steps_of, timeline_of
 
 # Findings below these start folded, whatever their number.
 _ALWAYS_OPEN = ("critical", "warning")
@@ -430,6 +431,10 @@ class ReportPage:
     def not_run(self) -> list[dict[str, Any]]:
         return listed(self.launch, "not_run")
 
+    @cached_property
+    def levers(self) -> list[ShownLever]:
+        return levers_of(self.launch)
+
     # --- start and serving --------------------------------------------------------------------------------------------
 
     @cached_property
@@ -439,6 +444,10 @@ class ReportPage:
     @cached_property
     def timeline(self) -> list[Phase]:
         return timeline_of(self.launch)
+
+    @cached_property
+    def held_up(self) -> list[str]:
+        return held_up(self.launch)
 
     @cached_property
     def step_rank(self) -> str:

@@ -27,19 +27,27 @@ _ORDER = (
 
 PHASE_NAMES = {
     "arguments": "Arguments",
+    "processes": "Starting processes",
     "distributed": "Connecting ranks",
     "weights": "Weights",
     "kv_cache": "KV cache",
     "cuda_graph": "CUDA graphs",
-    "draft_weights": "Draft weights",
-    "draft_kv_cache": "Draft KV cache",
-    "draft_cuda_graph": "Draft CUDA graphs",
+    "draft distributed": "Draft, connecting ranks",
+    "draft weights": "Draft weights",
+    "draft kv_cache": "Draft KV cache",
+    "draft cuda_graph": "Draft CUDA graphs",
     "warmup": "Warm-up",
     "serving": "Serving",
 }
 
 # Which phase pays for an entry's seconds.
 _PHASE_OF = {"distributed": "distributed", "weights": "weights", "kv_cache": "kv_cache", "cuda_graphs": "cuda_graph"}
+
+
+def phase_name(phase: str) -> str:
+    """A phase of the document in words."""
+    key = phase.replace("draft_", "draft ")
+    return PHASE_NAMES.get(key, key.replace("_", " ").capitalize())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +100,33 @@ def leading_rank(launch: Launch) -> dict[str, Any] | None:
     return max(ranks, key=lambda rank: len(listed(rank, "entries")), default=None)
 
 
-def _seconds_by_phase(launch: Launch, rank: str | None) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for phase in listed(launch, "phases"):
-        if not isinstance(phase.get("seconds"), (int, float)):
-            continue
-        mine = phase.get("rank") in (rank, None, "")
-        if mine or phase.get("phase") not in found:
-            found[str(phase.get("phase"))] = phase
-    return found
+def _phases(launch: Launch, rank: str | None) -> list[dict[str, Any]]:
+    """The timed phases that one rank went through, those of the whole launch among them, in the log's order."""
+    return [
+        phase
+        for phase in listed(launch, "phases")
+        if isinstance(phase.get("seconds"), (int, float)) and phase.get("rank") in (rank, None, "")
+    ]
+
+
+def _taken_by(entry: dict[str, Any], phases: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The phase in which an entry was made, taken out of the list: each pays once."""
+    key = _PHASE_OF.get(str(entry.get("pool")))
+    if key is None:
+        return None
+    name = f"draft {key}" if entry.get("model") == "draft" else key
+    named = [phase for phase in phases if str(phase.get("phase")).replace("draft_", "draft ") == name]
+    refs = line_refs(entry.get("lines"))
+    around = [phase for phase in named if refs and _spans(phase, refs[0])]
+    chosen = (around or named)[:1]
+    if chosen:
+        phases.remove(chosen[0])
+    return chosen[0] if chosen else None
+
+
+def _spans(phase: dict[str, Any], ref: LineRef) -> bool:
+    first, last = line_refs(phase.get("first_line")), line_refs(phase.get("last_line"))
+    return bool(first and last and first[0] <= ref <= last[0])
 
 
 def steps_of(launch: Launch) -> list[Step]:
@@ -108,7 +134,7 @@ def steps_of(launch: Launch) -> list[Step]:
     rank = leading_rank(launch)
     if rank is None:
         return []
-    phases = _seconds_by_phase(launch, rank.get("id"))
+    phases = _phases(launch, rank.get("id"))
     opening = float(rank["opening_gib"])
     readings = listed(rank, "readings")
 
@@ -118,17 +144,12 @@ def steps_of(launch: Launch) -> list[Step]:
 
     steps = [Step("First reading", "free", 0.0, opening, total=True, lines=line_of(opening), basis="printed")]
     free = opening
-    used: set[str] = set()
     for entry in _told(sorted(listed(rank, "entries"), key=_position)):
         gib = entry.get("gib")
         if not isinstance(gib, (int, float)) or abs(gib) < 0.005:
             continue
         free -= gib
-        key = _PHASE_OF.get(str(entry.get("pool")), "")
-        if entry.get("model") == "draft" and key:
-            key = f"draft_{key}"
-        phase = phases.get(key) if key not in used else None
-        used.add(key)
+        phase = _taken_by(entry, phases)
         steps.append(
             Step(
                 entry_name(entry),
@@ -143,7 +164,7 @@ def steps_of(launch: Launch) -> list[Step]:
     closing = rank.get("free_gib")
     if closing is not None:
         ready = launch.get("outcome") == "ready"
-        warm = phases.get("warmup") if ready else None
+        warm = next((phase for phase in phases if ready and phase.get("phase") == "warmup"), None)
         name = "Ready" if ready else "Last reading"
         seconds = warm["seconds"] if warm else None
         steps.append(
@@ -181,10 +202,9 @@ def timeline_of(launch: Launch) -> list[Phase]:
     rank = leading_rank(launch)
     phases = [
         phase
-        for phase in _seconds_by_phase(launch, rank.get("id") if rank else None).values()
+        for phase in _phases(launch, rank.get("id") if rank else None)
         if phase["seconds"] > 0 and phase.get("phase") != "serving"
     ]
-    phases.sort(key=lambda phase: (line_refs(phase.get("first_line")) or [LineRef(0, 0)])[0])
     whole = sum(phase["seconds"] for phase in phases)
     if not whole:
         return []
@@ -193,11 +213,21 @@ def timeline_of(launch: Launch) -> list[Phase]:
     placed, at = [], 0.0
     for phase in phases:
         refs = line_refs([phase.get("first_line"), phase.get("last_line")])
-        name = PHASE_NAMES.get(str(phase.get("phase")), str(phase.get("phase")).replace("_", " ").capitalize())
         width = phase["seconds"] / whole * 100
+        name = phase_name(str(phase.get("phase")))
         placed.append(Phase(name, float(phase["seconds"]), round(at, 3), round(width, 3), tuple(refs)))
         at += width
     left = whole - sum(phase.seconds for phase in placed)
     if left > 0.02 * whole:
         placed.append(Phase("Between the timed steps", left, round(at, 3), round(left / whole * 100, 3)))
     return placed
+
+
+def held_up(launch: Launch) -> list[str]:
+    """Where one rank took clearly longer than the others, in words."""
+    return [
+        f"{phase.get('rank') or 'One rank'} took longest in “{phase_name(str(phase.get('phase'))).lower()}”: "
+        f"{words.duration(phase.get('seconds'))}"
+        for phase in listed(launch, "phases")
+        if phase.get("slowest") is True and phase.get("rank")
+    ][:4]

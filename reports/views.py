@@ -21,7 +21,7 @@ from reports.log_search import BadPattern, search
 from reports.page import ReportPage
 from reports.pools import POOLS
 from reports.sharing_tools import tools_of
-from reports.steps import PHASE_NAMES
+from reports.steps import phase_name
 from reports.what_if import knobs_of
 
 
@@ -68,7 +68,7 @@ def page_context(page: ReportPage, *, upload: Upload, with_log: bool = True, bas
         "can_log": bool(files),
         "log_data": data,
         "log_items": excerpt(page.document, fetch if files else None, marks) if with_log else [],
-        "log_phases": list(dict.fromkeys((phase[0], PHASE_NAMES.get(phase[0], phase[0])) for phase in data["phases"])),
+        "log_phases": list(dict.fromkeys((phase[0], phase_name(phase[0])) for phase in data["phases"])),
         "log_why": "" if with_log else "The log is not part of this page: it shows figures and findings only.",
         "knobs": knobs_of(page.launch) if page.what_if else [],
         "extra_facts": _extra_facts(upload),
