@@ -1,11 +1,15 @@
 """Celery's door to the services. A task carries ids only, may run twice, and leaves the same rows."""
 
+import logging
+
 from celery import shared_task
 from celery.signals import worker_process_init, worker_ready
 from django.conf import settings
 from django.db import OperationalError
 
 from ingest import isolation, services, upkeep
+
+log = logging.getLogger(__name__)
 
 # The child process has the real limits; Celery's are the net below them.
 _NET_S = isolation.CLOCK_FACTOR * settings.KVDIAG_LIMITS.analysis_hard_s + 30
@@ -32,8 +36,10 @@ def sweep() -> None:
 
 @shared_task
 def purge() -> None:
-    """Delete what has expired."""
-    upkeep.purge()
+    """Delete what has expired, and say how much."""
+    gone = upkeep.purge()
+    if gone:
+        log.info("purged %s", ", ".join(f"{count} {what} of team {team}" for (team, what), count in gone.items()))
 
 
 @worker_process_init.connect

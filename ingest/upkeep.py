@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from ingest.ending import fail
 from ingest.lease import Turn, requeue_expired
 from ingest.models import State, Upload
 from ingest.services import delete_upload
+from teams.audit import record
+from teams.models import Team
 
 RAW_KEPT_S = 3600  # of an upload that was cancelled or whose worker died: time to press "Try again"
 RECEIVING_KEPT_S = 6 * 3600  # an upload in parts that nobody continues
@@ -30,8 +33,12 @@ def sweep() -> None:
         fail(Turn(upload, upload.attempt, phases=upload.phases), "worker_lost", sentence)
 
 
-def purge() -> None:
-    """Deletes what has expired: uploads, masked copies past their time, raw bytes nobody retried, stray folders."""
+def purge() -> Counter[tuple[int | None, str]]:
+    """Deletes what has expired: uploads, masked copies past their time, raw bytes nobody retried, stray folders.
+
+    How many reports and logs of each team (None: of nobody) went, which is also written to the teams' trails.
+    """
+    gone_by_team: Counter[tuple[int | None, str]] = Counter()
     now = timezone.now()
     limits = settings.KVDIAG_LIMITS
     trash = now - timedelta(days=limits.trash_days)
@@ -42,14 +49,26 @@ def purge() -> None:
         Upload.objects.filter(state=State.RECEIVING, created_at__lt=stalled),
     ):
         for upload in gone.order_by("pk")[:500]:
+            gone_by_team[upload.team_id, "reports"] += 1
             delete_upload(upload)
     for upload in Upload.objects.filter(log_until__lt=now, state=State.READY).exclude(files=[])[:500]:
+        gone_by_team[upload.team_id, "logs"] += 1
         forget_log(upload)
     raw_until = now - timedelta(seconds=RAW_KEPT_S)
     over = Upload.objects.filter(state__in=(State.FAILED, State.CANCELLED), finished_at__lt=raw_until)
     for public_id in over.values_list("public_id", flat=True):
         remove_all(public_id)
     _remove_stray_folders(now)
+    _tell(gone_by_team)
+    return gone_by_team
+
+
+def _tell(gone: Counter[tuple[int | None, str]]) -> None:
+    """A line in the trail of each team that lost something to its times, and one for what was nobody's."""
+    teams = Team.objects.in_bulk({team for team, _ in gone if team is not None})
+    for team in dict.fromkeys(team for team, _ in gone):
+        counts = {"reports": gone[team, "reports"], "logs": gone[team, "logs"]}
+        record(None, "retention.purge", team=teams.get(team) if team else None, **counts)
 
 
 def forget_log(upload: Upload) -> None:

@@ -75,6 +75,7 @@ CELERY_BEAT_SCHEDULE = {
     # one that waited behind a long diagnosis is stale: the next is on its way
     "queue lost uploads again": {"task": "ingest.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "delete what has expired": {"task": "ingest.tasks.purge", "schedule": 900.0},
+    "forget what ended long ago": {"task": "reports.tasks.forget_ended", "schedule": 86_400.0},
     "reopen muted findings": {"task": "reports.tasks.wake_muted_findings", "schedule": 3600.0},
 }
 

@@ -3,7 +3,7 @@
 from celery import shared_task
 from celery.utils.log import get_task_logger
 
-from reports import alerts_findings, alerts_sending
+from reports import alerts_findings, alerts_sending, retention
 from reports.models import Alert, Channel
 
 logger = get_task_logger(__name__)
@@ -29,3 +29,11 @@ def wake_muted_findings() -> None:
     woken = alerts_findings.wake_muted()
     if woken:
         logger.info("%d muted findings are open again", woken)
+
+
+@shared_task
+def forget_ended() -> None:
+    """Delete what ended long ago: links, invitations, deliveries, sessions."""
+    gone = {what: count for what, count in retention.forget_ended().items() if count}
+    if gone:
+        logger.info("forgot %s", gone)
