@@ -36,19 +36,21 @@ from threading import Event, Thread
 from typing import Any, TextIO
 
 from ingest.isolation import EXIT_MEMORY, EXIT_SOFT_LIMIT
+from ingest.shortened import Shortened, is_worth_it
 from kvdiag.diagnosis import diagnose, errors
 from kvdiag.diagnosis.limits import WEB_LIMITS, Limits
 from kvdiag.diagnosis.lines import Log
 from kvdiag.diagnosis.masked_copy import StoredLog, masked_copy
 from kvdiag.diagnosis.masking import Masker
+from kvdiag.diagnosis.report import Report
 
 KNOWN_FROM = 16 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
 KNOWN_HEAD = 4 << 20
 WARMING = Path(__file__).resolve().parent / "samples" / "kimi-k25-8gpu.log"
 
 
-class OutOfTime(Exception):
-    """The soft time limit: the parent asks the process to end."""
+class OutOfTime(BaseException):
+    """The soft time limit has passed. Not an Exception, so that nothing on the way takes it for a mistake of a rule."""
 
 
 def main() -> int:
@@ -112,14 +114,9 @@ def run(job: dict[str, Any], messages: TextIO) -> None:
     limits = engine_limits(job["limits"])
     try:
         files = job["masked_files"] or mask(job, folder, limits, say)
-        with ExitStack() as opened:
-            logs = [
-                Log(name=file["name"], stream=opened.enter_context((folder / file["path"]).open("rb")))
-                for file in files
-            ]
-            if sum(file["bytes"] for file in files) > KNOWN_FROM:
-                say(known=first_facts(logs[0], limits))
-            report = diagnose(*logs, limits=limits, on_phase=lambda phase, lines: say(phase=phase, lines=lines))
+        if sum(file["bytes"] for file in files) > KNOWN_FROM:
+            say(known=first_facts(folder, files[0], limits))
+        report = read_all(folder, files, limits, lambda phase, lines: say(phase=phase, lines=lines))
     except errors.UnreadableLog as problem:
         say(refused="unreadable", sentence=str(problem))
         return
@@ -210,11 +207,39 @@ def about_the_upload(document: dict[str, Any], files: list[dict[str, Any]], mask
     return document
 
 
-def first_facts(log: Any, limits: Any) -> list[dict[str, Any]]:
+def read_all(folder: Path, files: list[dict[str, Any]], limits: Limits, on_phase: Callable[[str, int], None]) -> Report:
+    """The report on the masked files; on their starts and ends, the gap noted, when the whole takes too long."""
+    try:
+        with ExitStack() as opened:
+            streams = [opened.enter_context((folder / file["path"]).open("rb")) for file in files]
+            logs = [Log(name=file["name"], stream=stream) for file, stream in zip(files, streams, strict=True)]
+            return diagnose(*logs, limits=limits, on_phase=on_phase)
+    except OutOfTime:
+        if not any(is_worth_it(file) for file in files):
+            raise
+    grant_the_rest()
+    logs = []
+    for file in files:
+        if is_worth_it(file):
+            stream = Shortened(folder / file["path"], file["lines"])
+            file["gap"] = stream.gap
+            logs.append(Log(name=file["name"], stream=io.BufferedReader(stream)))
+        else:
+            logs.append(Log(name=file["name"], stream=io.BytesIO((folder / file["path"]).read_bytes())))
+    return diagnose(*logs, limits=limits, on_phase=on_phase)
+
+
+def grant_the_rest() -> None:
+    """The soft limit has passed: most of what is left until the hard one is for a second, shorter reading."""
+    _, hard_s = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (max(1, hard_s - 5), hard_s))
+
+
+def first_facts(folder: Path, file: dict[str, Any], limits: Limits) -> list[dict[str, Any]]:
     """What the first 4 MiB of a long log say of its first launch. A figure that is not there is left out."""
-    head = log.stream.read(KNOWN_HEAD)
-    log.stream.seek(0)
-    launches = diagnose(Log(name=log.name, stream=io.BytesIO(head)), limits=limits).document["launches"]
+    with (folder / file["path"]).open("rb") as stream:
+        head = io.BytesIO(stream.read(KNOWN_HEAD))
+    launches = diagnose(Log(name=file["name"], stream=head), limits=limits).document["launches"]
     return known_of(launches[0]) if launches else []
 
 
