@@ -1,4 +1,4 @@
-"""The verdict: what a launch came to, with direction and size, in one or two plain sentences; and the turn of the knob."""
+"""The verdict: what a launch came to, with direction and size, in plain sentences; and the turn of the knob."""
 
 from __future__ import annotations
 

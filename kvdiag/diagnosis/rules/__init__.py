@@ -8,7 +8,15 @@ from functools import cache
 
 from kvdiag.diagnosis.rules.rule import RULES, Rule
 
-_FORM = {"rule", "checking", "judgements", "thresholds", "catalogue", "clearing"}  # modules here that are no rules
+_FORM = {
+    "rule",
+    "checking",
+    "judgements",
+    "thresholds",
+    "catalogue",
+    "clearing",
+    "not_provable",
+}  # modules here that are no rules
 
 
 @cache

@@ -25,7 +25,8 @@ def check(case: Case) -> Iterator[Finding]:
     if oom is None or oom.reserved_unallocated is None or oom.tried is None:
         return
     yield Finding(
-        summary=f"{format_gib(oom.reserved_unallocated)} lay reserved but unused when {format_gib(oom.tried)} were asked for",
+        summary=f"{format_gib(oom.reserved_unallocated)} lay reserved but unused when"
+        f" {format_gib(oom.tried)} were asked for",
         why="The allocator held enough, but not in one piece.",
         formula="reserved but unallocated ≥ asked for",
         ranks=(oom.rank,),

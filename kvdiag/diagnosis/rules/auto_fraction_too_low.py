@@ -32,7 +32,8 @@ def check(case: Case) -> Iterator[Finding]:
     refused = refusals(case)
     yield Finding(
         summary=f"mem_fraction_static is {fraction:g}, and the command does not set it: the automatic value is too low",
-        why="It is computed from the card's size and the reserves; an unknown device or a wrong size makes it this small.",
+        why="It is computed from the card's size and the reserves; an unknown device or a wrong size makes"
+        " it this small.",
         evidence=cite(
             *refused[:1],
             *case.launch.server_args[:1],

@@ -31,7 +31,8 @@ def check(case: Case) -> Iterator[Finding]:
     reason = (failed[0].reason or "").strip()[:160]
     yield Finding(
         summary=f"Graph capture failed{left}, and not for want of memory: {reason}",
-        why="SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs, --disable-cuda-graph) for every"
+        why="SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs,"
+        " --disable-cuda-graph) for every"
         " exception; here they do not touch the cause.",
         ranks=tuple(dict.fromkeys(e.rank for e in failed)),
         evidence=cite(*failed[:2], figure="available_gib", value=to_gib(free, 4)),

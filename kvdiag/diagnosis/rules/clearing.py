@@ -186,7 +186,8 @@ def _usage(case: Case) -> str | None:
 
 
 def _pushed(case: Case) -> str | None:
-    return f"{len(case.launch.each(Retraction)) or 'no'} request{'' if len(case.launch.each(Retraction)) == 1 else 's'} pushed back"
+    count = len(case.launch.each(Retraction))
+    return f"requests were pushed back {count} times" if count else "no request was pushed back"
 
 
 _FIGURES: dict[str, Callable[[Case], str | None]] = {

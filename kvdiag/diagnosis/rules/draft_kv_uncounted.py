@@ -33,7 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
     tokens = case.tokens
     capped = None
     if tokens and tried and case.after_pool is not None:
-        steps = 1 + len([e for e in case.launch.each(PoolEnd, rank=sign.rank)][1:])
+        steps = max(1, len(case.launch.each(PoolEnd, rank=sign.rank)))
         capped = round(tokens * max(0.5, 1 - (need or 0) / (tried * (steps + 1))))
     yield Finding(
         summary="A draft model's KV pool overflows: it repeats the target's tokens, and no budget holds room for it",

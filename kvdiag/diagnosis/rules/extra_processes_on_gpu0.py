@@ -29,7 +29,8 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         held = Bytes(sum(small))
         yield Finding(
-            summary=f"{len(small)} more processes hold {format_gib(held)} of GPU {oom.gpu if oom.gpu is not None else 0}",
+            summary=f"{len(small)} more processes hold {format_gib(held)} of GPU"
+            f" {oom.gpu if oom.gpu is not None else 0}",
             why="They are contexts of the server's own processes, not a foreign job.",
             ranks=(oom.rank,),
             evidence=cite(oom, figure="held_gib", value=to_gib(held, 4)),

@@ -39,7 +39,8 @@ def check(case: Case) -> Iterator[Finding]:
                 case,
                 "--enable-hierarchical-cache",
                 Direction.SET,
-                cost="It costs host memory; it keeps evicted prefixes, and does not raise the number that runs at once.",
+                cost="It costs host memory; it keeps evicted prefixes, and does not raise the number that"
+                " runs at once.",
             ),
         ),
     )

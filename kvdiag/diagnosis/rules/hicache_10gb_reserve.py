@@ -27,7 +27,8 @@ def check(case: Case) -> Iterator[Finding]:
         if short.wanted is None or short.free is None or short.free < short.wanted:
             continue
         yield Finding(
-            summary=f"{short.free:,.2f} GB are free and {short.wanted:,.2f} GB asked for, yet refused: 10 GB are kept back",
+            summary=f"{short.free:,.2f} GB are free and {short.wanted:,.2f} GB asked for, yet refused: 10"
+            " GB are kept back",
             formula="free − 10 GB ≥ asked for",
             evidence=cite(short, figure="free_gb", value=round(short.free, 2)),
             remedies=host_tier_knobs(case),

@@ -40,10 +40,9 @@ def check(case: Case) -> Iterator[Finding]:
         total = max(total, size * ranks)
     if not total or (ranks < 2 and kinds < 2):
         return
-    if short is not None and short.wanted is not None and short.free is not None and not pools:
-        # one rank's share alone is too large: the count of ranks is not what breaks it
-        if short.wanted > short.free:
-            return
+    alone = short is not None and short.wanted is not None and short.free is not None and short.wanted > short.free
+    if alone and not pools:
+        return  # one rank's share alone is too large: the count of ranks is not what breaks it
     yield Finding(
         summary=f"The host tier needs {total:,.0f} GB in all: its size counts for each of {ranks} ranks"
         + (f" and {kinds} pools" if kinds > 1 else ""),

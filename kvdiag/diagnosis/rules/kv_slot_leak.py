@@ -37,7 +37,8 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if last.running == 0 and last.queued == 0 and (last.usage or 0) > 0.05:
         yield Finding(
-            summary=f"With nothing running and the prefix cache off, {100 * (last.usage or 0):.0f} % of the pool stay in use",
+            summary=f"With nothing running and the prefix cache off, {100 * (last.usage or 0):.0f} % of the"
+            " pool stay in use",
             evidence=(Evidence(last.line, "token usage", last.usage),),
             remedies=(upgrade,),
             severity=Severity.WARNING,

@@ -32,7 +32,8 @@ def check(case: Case) -> Iterator[Finding]:
     beyond = "" if kept is None else f" beyond the reserve of {format_gib(kept)}"
     yield Finding(
         summary=f"{tokens}{format_gib(idle or 0)} stay free{beyond}: loading buffers were counted as in use",
-        why="The budget was measured before the loader's buffers were released; the fraction and the context are innocent.",
+        why="The budget was measured before the loader's buffers were released; the fraction and the"
+        " context are innocent.",
         formula="free after the pool − opening × (1 − mem_fraction_static)",
         evidence=cite(case.after_pool, case.opening, case.limits, free, figure="kv_tokens", value=case.tokens),
         remedies=(

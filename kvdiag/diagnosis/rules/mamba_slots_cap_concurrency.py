@@ -58,7 +58,8 @@ def check(case: Case) -> Iterator[Finding]:
     per = f" at {each} a request" if each else ""
     queued = (case.launch.series.peak_queue or 0) > 0
     yield Finding(
-        summary=f"{slots or 'The'} state slots{per} let {limit or 'few'} requests run at once; tokens are not the limit",
+        summary=f"{slots or 'The'} state slots{per} let {limit or 'few'} requests run at once; tokens are"
+        " not the limit",
         why="--max-running-requests has no effect above slots // slots a request, and the fraction is not the lever.",
         formula="slots // slots a request",
         evidence=cite(line, case.launch.first(MambaPool), figure="max_running_requests", value=limit),

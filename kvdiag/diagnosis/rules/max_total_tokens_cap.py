@@ -54,7 +54,8 @@ def check(case: Case) -> Iterator[Finding]:
         if argument and (e.line.file, e.line.number) in argument.lines
     ]
     yield Finding(
-        summary=f"--max-total-tokens {value:,} sets the pool ({format_tokens(case.tokens)} tokens), not the memory{could}",
+        summary=f"--max-total-tokens {value:,} sets the pool ({format_tokens(case.tokens)} tokens), not the"
+        f" memory{could}",
         why="A higher --mem-fraction-static changes nothing while the cap binds.",
         evidence=tuple(Evidence(e.line, "max_total_tokens", value) for e in lines[:2])
         + cite(case.limits, figure="kv_tokens", value=case.tokens),

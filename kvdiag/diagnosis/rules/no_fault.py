@@ -1,7 +1,7 @@
 """The numbers are healthy.
 
 What it sees
-    A pool of at least one full-length request, free memory at the end that is neither thin nor idle, and no error and no
+    A pool of at least one full-length request, free memory at the end that is neither thin nor idle, no error and no
     pushed-back request.
 Why it matters
     There is nothing to fix, and a change would only trade one thing for another.

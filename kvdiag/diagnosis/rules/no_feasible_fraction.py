@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -54,4 +55,5 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
         ),
+        stake=to_gib(case.card) or 1.0,
     )

@@ -45,7 +45,8 @@ def check(case: Case) -> Iterator[Finding]:
     if held is None or case.opening is None:
         return
     yield Finding(
-        summary=f"{format_gib(held)} of the card were in use before loading: {format_gib(case.opening.available)} were free",
+        summary=f"{format_gib(held)} of the card were in use before loading:"
+        f" {format_gib(case.opening.available)} were free",
         why="Another process, or what is left of a dead one, holds it. The budget is a share of what was free.",
         formula="card − free before loading − this process's own start",
         evidence=cite(case.opening),

@@ -38,7 +38,8 @@ def check(case: Case) -> Iterator[Finding]:
         end = case.free_at_end
         calm = end is not None and end.available >= limits.thin_share * wanted
         yield Finding(
-            summary=f"The KV pool takes {format_gib(size)} and leaves {format_gib(left.available)}; {format_gib(wanted)}"
+            summary=f"The KV pool takes {format_gib(size)} and leaves {format_gib(left.available)};"
+            f" {format_gib(wanted)}"
             " are wanted at the end",
             why="The pool fills what the model leaves; graphs and the first large batch have to fit in the rest.",
             formula="pool / (pool + free after it)",

@@ -41,7 +41,8 @@ def check(case: Case) -> Iterator[Finding]:
     if not 0.6 * ratio / stages <= share <= 1.4 * ratio / stages:
         return
     yield Finding(
-        summary=f"{ledger.mamba_slots} state slots are about {stages} times too few: their cost was taken over all stages",
+        summary=f"{ledger.mamba_slots} state slots are about {stages} times too few: their cost was taken"
+        " over all stages",
         formula="state cache / KV cache against mamba_full_memory_ratio / stages",
         evidence=cite(case.launch.first(MambaPool), figure="mamba_slots", value=ledger.mamba_slots),
         remedies=(

@@ -37,7 +37,8 @@ def check(case: Case) -> Iterator[Finding]:
         if lost < GIB:
             return
         yield Finding(
-            summary=f"With prefill graphs the pool is {format_gib(round(lost))} smaller: {graphed.tokens:,} tokens against"
+            summary=f"With prefill graphs the pool is {format_gib(round(lost))} smaller: {graphed.tokens:,}"
+            " tokens against"
             f" {plain.tokens:,}",
             evidence=cite(graphed.limits, plain.limits, *prefill_captures(graphed)[:1]),
             remedies=prefill_graph_knobs(graphed),

@@ -28,7 +28,8 @@ def check(case: Case) -> Iterator[Finding]:
     by = "state slots" if case.launch.has(MambaPool) else "KV tokens"
     first = found[0]
     yield Finding(
-        summary=f"The engine lowered max_running_requests from {first.wanted} to {first.granted}; the pool of {by} clamps it",
+        summary=f"The engine lowered max_running_requests from {first.wanted} to {first.granted}; the pool"
+        f" of {by} clamps it",
         ranks=ranks_of(found),
         evidence=cite(*found[:2], figure="max_running_requests", value=first.granted),
         part_of="mamba-slots-cap-concurrency" if case.launch.has(MambaPool) else "",

@@ -35,7 +35,8 @@ def check(case: Case) -> Iterator[Finding]:
     series = case.launch.series
     at = "" if series.peak_running is None else f", with up to {series.peak_running} running"
     yield Finding(
-        summary=f"Requests were pushed back {len(found)} times ({pushed} requests){at}: the KV pool is too small for them",
+        summary=f"Requests were pushed back {len(found)} times ({pushed} requests){at}: the KV pool is too"
+        " small for them",
         why="Pushed-back requests are computed again. It is pressure on tokens, not an overflow of the GPU.",
         evidence=cite(found[0], found[-1]) + ((Evidence(series.last.line),) if series.last is not None else ()),
         remedies=remedies(

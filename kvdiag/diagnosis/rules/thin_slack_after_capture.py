@@ -34,7 +34,8 @@ def check(case: Case) -> Iterator[Finding]:
         if x.closing is not None and x.closing.available < case.thresholds.thin_share * wanted
     )
     yield Finding(
-        summary=f"Only {format_gib(free.available)} are left free after the start; {format_gib(wanted)} are wanted on this card",
+        summary=f"Only {format_gib(free.available)} are left free after the start; {format_gib(wanted)} are"
+        " wanted on this card",
         why="Prefill activations, logits and images have to fit in it.",
         formula="(wanted − free at the end) / opening",
         ranks=ranks,

@@ -30,7 +30,8 @@ def check(case: Case) -> Iterator[Finding]:
         figures = f": {first.smallest:,.2f} GiB on the lowest card, {first.local:,.2f} GiB on another"
     yield Finding(
         summary=f"The GPUs start with different free memory{figures}",
-        why="The rank that says it is the free one; the lowest card is the one to look at. A higher fraction changes nothing.",
+        why="The rank that says it is the free one; the lowest card is the one to look at. A higher"
+        " fraction changes nothing.",
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="smallest_gib", value=first.smallest),
         remedies=(

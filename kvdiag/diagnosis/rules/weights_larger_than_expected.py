@@ -35,7 +35,8 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"The weights take {format_gib(used)} a rank where the checkpoint makes expect about"
         f" {format_gib(round(expected))}",
-        why="The data type was widened, layers are replicated, or an offload is not active. A higher fraction hides it.",
+        why="The data type was widened, layers are replicated, or an offload is not active. A higher"
+        " fraction hides it.",
         formula="parameters × bytes / (tensor ranks × pipeline stages)",
         ranks=ranks_of(loaded[:64]),
         evidence=cite(first, figure="weights gib", value=to_gib(used, 4)),

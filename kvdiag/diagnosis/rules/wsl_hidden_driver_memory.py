@@ -41,7 +41,8 @@ def check(case: Case) -> Iterator[Finding]:
     if not (enough or over or state or absurd):
         return
     yield Finding(
-        summary="An allocation fails although enough is shown as free: the driver under Windows holds memory out of sight",
+        summary="An allocation fails although enough is shown as free: the driver under Windows holds"
+        " memory out of sight",
         evidence=cite(under, sign),
         remedies=(
             *(

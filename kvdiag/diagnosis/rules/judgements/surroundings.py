@@ -1,0 +1,214 @@
+"""The host and the platform: kills, other programs, devices that are not plain cards, other errors."""
+
+from __future__ import annotations
+
+import re
+
+from kvdiag.diagnosis.events.cuda_graph import GraphEnd
+from kvdiag.diagnosis.events.distributed import UnbalancedMemory
+from kvdiag.diagnosis.events.failure import (
+    CaptureFailed,
+    ExceptionRaised,
+    ExitCode,
+    KernelFault,
+    Killed,
+    NoRoomForPool,
+    PoolRefused,
+    ProcessFailed,
+    Traceback,
+)
+from kvdiag.diagnosis.events.hardware import DeviceNamed
+from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory
+from kvdiag.diagnosis.events.kv_pool import KVPoolReserved, PoolEnd
+from kvdiag.diagnosis.events.libraries import (
+    AllocatorAssertion,
+    AttentionWorkspaceShort,
+    CommunicationBufferShort,
+    CompileFailed,
+    DeviceFull,
+    DispatchLimitExceeded,
+    ExpertMethod,
+    KernelResourceShort,
+    PeerLost,
+)
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.platform import (
+    MemorySaver,
+    SharedMemoryFull,
+    TrainerLine,
+    UnifiedMemoryDevice,
+    VirtualSize,
+)
+from kvdiag.diagnosis.events.requests import (
+    LastRequestDoesNotFit,
+    PreallocationFull,
+    RequestSlotsExhausted,
+    SlotLeak,
+    StateSlotsExhausted,
+    TokenSlotsExhausted,
+)
+from kvdiag.diagnosis.events.server_args import ArgumentsRefused
+from kvdiag.diagnosis.events.weights import LoadBarrier, Offload
+from kvdiag.diagnosis.ledger.model import Basis, Pool
+from kvdiag.diagnosis.outcome import FailureKind, Stage
+from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload
+from kvdiag.diagnosis.rules.judgements.captures import capture_errors
+from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, stage
+from kvdiag.diagnosis.rules.judgements.places import is_before, last_before, place
+from kvdiag.diagnosis.rules.rule import Case
+from kvdiag.diagnosis.units import Bytes
+
+
+def killed_from_outside(case: Case) -> list[Event]:
+    """The signs of a kill for want of host memory; [] where the log has another reason."""
+    failure = case.outcome.failure
+    if failure is None or failure.kind is not FailureKind.HOST_OOM or case.launch.has(SharedMemoryFull):
+        return []
+    lines = {place(line) for line in failure.lines}
+    signs: list[Event] = [e for e in case.launch.each(ExitCode, Killed) if place(e.line) in lines]
+    if not signs:
+        return []
+    return [*signs, *(e for e in case.launch.each(Killed) if e not in signs)][:4]
+
+
+def balance_check_is_false(case: Case) -> bool:
+    """Whether the balance check tripped on the server's own memory: after the target's pool, or beside a trainer."""
+    trip = case.launch.first(UnbalancedMemory)
+    if trip is None:
+        return False
+    return last_before(case, trip.line, PoolEnd, GraphEnd) is not None or case.launch.has(TrainerLine)
+
+
+def printed_card(case: Case) -> Bytes | None:
+    """The card's size as a line prints it, not as free memory suggests."""
+    known = [x.capacity for x in case.ledgers if x.capacity is not None and x.capacity_basis is Basis.PRINTED]
+    known += [x.capacity for x in case.launch.each(DeviceOutOfMemory) if x.capacity is not None]
+    return min(known) if known else None
+
+
+def held_by(case: Case) -> Bytes | None:
+    """What was in use of the card before loading, this process's own start taken off."""
+    card, opening = printed_card(case), case.opening
+    if card is None or opening is None or unified_device(case) is not None:
+        return None
+    own = max((sum(e.size for e in x.earlier if e.pool is Pool.DISTRIBUTED) for x in case.ledgers), default=0)
+    return Bytes(card - opening.available - max(0, own))
+
+
+def held_before_start(case: Case) -> Bytes | None:
+    """As held_by, where it is more than contexts and libraries explain."""
+    held, card = held_by(case), printed_card(case)
+    if held is None or card is None:
+        return None
+    return held if held > max(case.thresholds.context_most, 0.1 * card) else None
+
+
+def unified_device(case: Case) -> Event | None:
+    """The line that names a device whose memory is the host's."""
+    found = case.launch.first(UnifiedMemoryDevice)
+    if found is not None:
+        return found
+    named = [e for e in case.launch.each(DeviceNamed) if re.search(r"GB10|Thor|Orin", e.name or "")]
+    return named[0] if named else None
+
+
+def virtual_sizes(case: Case) -> list[Event]:
+    """Lines that print address space as a size: terabytes, or an upper bound by name."""
+    known = [e for e in case.launch.each(VirtualSize) if e.size_mb is None or e.size_mb >= 1 << 20]
+    return [*known, *case.launch.each(KVPoolReserved)]
+
+
+_WRAPPERS = ("kt", "amx", "cpu", "llamafile")
+
+
+def ordinary_path(case: Case) -> ExpertMethod | None:
+    """The line that names the plain expert method, where offload was asked for and no worker of one speaks."""
+    if not asks_for_offload(case) or case.launch.has(Offload):
+        return None
+    methods = [e for e in case.launch.each(ExpertMethod) if "moe" in (e.method or "").lower()]
+    if not methods or any(word in (m.method or "").lower() for m in methods for word in _WRAPPERS):
+        return None
+    return methods[0]
+
+
+def slow_load(case: Case) -> list[LoadBarrier]:
+    """Waits for other ranks that ran out, where nothing in the log says that a rank died."""
+    killed = any(e.code in (-9, 9, 137) for e in case.launch.each(ExitCode)) or case.launch.has(Killed)
+    if memory_ran_out(case) is not None or killed:
+        return []
+    return case.launch.each(LoadBarrier)
+
+
+_EXPLAINED = (
+    NoRoomForPool,
+    PoolRefused,
+    HostMemoryShort,
+    HostOutOfMemory,
+    KernelResourceShort,
+    SharedMemoryFull,
+    AttentionWorkspaceShort,
+    DispatchLimitExceeded,
+    LoadBarrier,
+    AllocatorAssertion,
+    UnbalancedMemory,
+    StateSlotsExhausted,
+    LastRequestDoesNotFit,
+    PreallocationFull,
+    SlotLeak,
+    TokenSlotsExhausted,
+    RequestSlotsExhausted,
+    CommunicationBufferShort,
+    MemorySaver,
+)
+
+
+def other_cause(case: Case) -> Event | None:
+    """The error that ended a launch, where memory was there and nothing of the log speaks of a shortage."""
+    launch = case.launch
+    if case.outcome.outcome != "failed" or memory_ran_out(case) is not None or launch.has(*_EXPLAINED):
+        return None
+    if killed_from_outside(case) or capture_errors(case) or launch.has(CaptureFailed):
+        return None
+    if launch.has(PeerLost) and failed_first(case, launch.each(PeerLost)[0]) is None:
+        return None
+    named = launch.first(CompileFailed, KernelFault, ArgumentsRefused)
+    raised = launch.first(ExceptionRaised)
+    died = launch.first(ProcessFailed) or launch.first(Traceback)
+    sign = named or raised or died
+    if sign is None:
+        return None
+    free = free_at(case, sign.line)
+    if free is not None and free < case.thresholds.memory_is_short:
+        return None
+    if named is not None or raised is not None:
+        return sign
+    fell = stage(case, sign)
+    enough = free is not None and free >= case.wanted_range[0]
+    return (
+        sign
+        if enough and fell is not None and fell not in (Stage.WEIGHTS, Stage.ARGUMENTS, Stage.DISTRIBUTED)
+        else None
+    )
+
+
+def failed_first(case: Case, lost: PeerLost) -> Event | None:
+    """What failed above a lost peer: another rank's error, or a shortage."""
+    kinds = (
+        DeviceOutOfMemory,
+        DeviceFull,
+        NoRoomForPool,
+        KernelFault,
+        KernelResourceShort,
+        HostMemoryShort,
+        CaptureFailed,
+        ProcessFailed,
+        Killed,
+    )
+    for event in case.launch.each(*kinds):
+        if not is_before(event.line, lost.line):
+            break
+        if isinstance(event, CaptureFailed | ProcessFailed) and (event.rank == lost.rank or not event.rank):
+            continue
+        return event
+    return None

@@ -1,0 +1,64 @@
+"""Every rule has the form that pages and readers rely on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kvdiag.diagnosis.rules import all_rules, rule_named
+from kvdiag.diagnosis.rules.catalogue import findings_of, pages, read_cases
+from kvdiag.diagnosis.rules.not_provable import NOT_PROVABLE
+from kvdiag.diagnosis.rules.rule import SECTIONS, Rule, release_bounds
+
+ROOT = Path(__file__).parents[3]
+LOGS = Path(__file__).parent / "logs"
+RULES = all_rules()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
+class TestRule:
+    def test_it_has_its_four_sections(self, rule: Rule) -> None:
+        assert list(rule.sections) == list(SECTIONS)
+        assert all(text.strip() for text in rule.sections.values())
+
+    def test_it_is_named_as_its_file(self, rule: Rule) -> None:
+        assert (ROOT / "kvdiag/diagnosis/rules" / f"{rule.id.replace('-', '_')}.py").exists()
+        assert rule_named(rule.id) is rule
+
+    def test_its_releases_can_be_compared(self, rule: Rule) -> None:
+        if rule.releases is not None:
+            since, before = release_bounds(rule.releases)
+            assert re.fullmatch(r"\d+\.\d+\.\d+", since)
+            assert before is None or re.fullmatch(r"\d+\.\d+\.\d+", before)
+
+    def test_its_remedies_say_what_they_cost_in_one_sentence(self, rule: Rule) -> None:
+        for finding in findings_of((LOGS / f"{rule.id}.log").read_text(encoding="utf-8")):
+            for remedy in finding["remedies"]:
+                assert remedy["cost"].startswith("It costs "), remedy
+                assert remedy["cost"].endswith("."), remedy
+                assert remedy["direction"] in ("raise", "lower", "set", "remove")
+
+    def test_its_finding_cites_lines(self, rule: Rule) -> None:
+        found = [f for f in findings_of((LOGS / f"{rule.id}.log").read_text(encoding="utf-8")) if f["rule"] == rule.id]
+        assert all(f["evidence"] and f["summary"] and not f["summary"].endswith(".") for f in found)
+
+
+def test_no_rule_names_what_no_log_proves() -> None:
+    assert not set(NOT_PROVABLE) & {rule.id for rule in RULES}
+
+
+def test_rules_do_not_see_each_other() -> None:
+    names = {rule.id.replace("-", "_") for rule in RULES}
+    for name in names:
+        text = (ROOT / "kvdiag/diagnosis/rules" / f"{name}.py").read_text(encoding="utf-8")
+        seen = set(re.findall(r"diagnosis\.rules\.(\w+) import", text))
+        assert not seen & names, f"{name} imports {seen & names}"
+
+
+def test_the_written_pages_are_those_of_the_rules() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/rules").glob("*.md")}
+    assert written == pages(read_cases(ROOT / "tests/cases")), (
+        "docs/rules is out of step: run python -m kvdiag.diagnosis.rules.catalogue"
+    )

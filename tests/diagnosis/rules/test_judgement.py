@@ -1,0 +1,189 @@
+"""What rules share: thresholds, prices, directions, and what is said of a quiet launch."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.rules import all_rules, checking
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Rule, Severity
+from kvdiag.diagnosis.rules.thresholds import Thresholds
+from kvdiag.diagnosis.texts import Log
+from kvdiag.diagnosis.units import from_gib, to_gib
+
+KIMI = Path(__file__).parents[2] / "corpus" / "kimi-k25-8gpu" / "log.txt"
+
+
+def launch_of(text: str | bytes) -> dict[str, Any]:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return diagnose(Log("log", io.BytesIO(raw))).document["launches"][-1]
+
+
+def case_of(text: str, **thresholds: Any) -> Case:
+    """The case of a log's last launch, as the rules see it."""
+    from kvdiag.diagnosis.events import Matcher
+    from kvdiag.diagnosis.launches import split_launches
+    from kvdiag.diagnosis.ledger.booking import book
+    from kvdiag.diagnosis.ledger.sizing import size
+    from kvdiag.diagnosis.lines import LineReader
+    from kvdiag.diagnosis.outcome import judge
+
+    matcher = Matcher()
+    reader = LineReader([Log("log", io.BytesIO(text.encode()))], matcher.phrases, dense=matcher.dense)
+    launch = split_launches(matcher.read(reader))[-1]
+    ledgers = book(launch)
+    return Case(
+        launch,
+        ledgers,
+        judge(launch),
+        size(launch, ledgers),
+        thresholds=dataclasses.replace(Thresholds(), **thresholds),
+    )
+
+
+READY = """python3 -m sglang.launch_server --model-path m --mem-fraction-static 0.8
+[2026-06-28 15:16:40] Load weight begin. avail mem={card} GB
+[2026-06-28 15:16:45] max_total_num_tokens=392920, chunked_prefill_size=8192, max_prefill_tokens=16384, \
+max_running_requests=4096, context_len=40960, available_gpu_mem={free} GB
+[2026-06-28 15:16:47] The server is fired up and ready to roll!
+"""
+
+
+@pytest.mark.parametrize(
+    ("card", "wanted"), [("139.10", 5.0), ("60.00", 5.0), ("24.00", 2.0), ("16.00", 1.5), ("7.50", 1.5)]
+)
+def test_wanted_free_memory_follows_the_card(card: str, wanted: float) -> None:
+    assert to_gib(case_of(READY.format(card=card, free="3.00")).wanted_free) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("free", "named"),
+    [
+        ("2.49", {"thin-slack-after-capture"}),
+        ("2.51", set()),
+        ("11.99", set()),
+        ("12.01", {"big-free-memory-left", "mem-fraction-too-low"}),
+    ],
+)
+def test_free_memory_at_the_end_is_read_by_one_table(free: str, named: set[str]) -> None:
+    found = {f["rule"] for f in launch_of(READY.format(card="78.30", free=free))["findings"]}
+    assert found & {"thin-slack-after-capture", "big-free-memory-left", "mem-fraction-too-low"} == named
+
+
+def test_a_team_may_hold_thresholds_of_its_own() -> None:
+    text = READY.format(card="78.30", free="6.00")
+    strict = case_of(text, free_wanted=from_gib(14))
+    assert "thin-slack-after-capture" in {f.rule for f in checking.check_all(strict).findings}
+    assert "thin-slack-after-capture" not in {f.rule for f in checking.check_all(case_of(text)).findings}
+
+
+def test_a_thin_start_lowers_the_fraction_by_what_is_missing_over_the_opening() -> None:
+    launch = launch_of(READY.format(card="78.30", free="1.00"))
+    remedy = next(r for f in launch["findings"] for r in f["remedies"] if r["flag"] == "--mem-fraction-static")
+    assert remedy["direction"] == "lower"
+    assert float(remedy["to"]) == pytest.approx(0.8 - 4.0 / 78.3, abs=0.0011)
+
+
+def test_kimi_is_healthy_and_says_what_was_checked() -> None:
+    launch = launch_of(KIMI.read_bytes())
+    assert not [f for f in launch["findings"] if f["severity"] in ("critical", "warning", "advice")]
+    passed = {p["rule"]: p["because"] for p in launch["checks"]["passed"]}
+    assert passed["thin-slack-after-capture"] == "7.43 GiB are free at the end, 5.00 GiB wanted"
+    claims = " ".join(c["claim"] for c in launch["cleared"])
+    assert "max_running_requests=48 does not limit the KV pool" in claims
+    assert "Nothing was lost between the end of loading and the pool" in claims
+    assert all(c["lines"] for c in launch["cleared"])
+    assert launch["turn"] == "leave"
+
+
+def test_what_a_launch_does_not_have_is_not_counted_as_passed() -> None:
+    launch = launch_of(READY.format(card="78.30", free="8.00"))
+    idle = {x["rule"]: x["because"] for x in launch["checks"]["not_applicable"]}
+    assert idle["mamba-share-too-large"] == "the model has no pool of states"
+    assert idle["pp-uneven-layers"] == "one pipeline stage holds all layers"
+    assert "mamba-share-too-large" not in {p["rule"] for p in launch["checks"]["passed"]}
+
+
+def test_a_rule_that_needs_a_line_says_which_one_is_missing() -> None:
+    launch = launch_of(READY.format(card="78.30", free="8.00"))
+    because = {x["rule"]: x["because"] for x in launch["not_run"]}
+    assert because["graph-memory-large"] == "the log has no end of a graph capture line"
+
+
+def test_a_rule_that_raises_is_named_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(case: Case) -> Any:
+        raise ZeroDivisionError
+
+    wrong = Rule("a-broken-rule", "It breaks", Severity.INFO, {}, (), None, broken)
+    monkeypatch.setattr(checking, "all_rules", lambda: (wrong, *all_rules()))
+    with caplog.at_level(logging.CRITICAL, logger="kvdiag.diagnosis.rules.checking"):
+        checked = checking.check_all(case_of(READY.format(card="78.30", free="1.00")))
+    assert ("a-broken-rule", "it failed on this log; the failure is in kvdiag's own log") in [
+        (rule.id, because) for rule, because in checked.not_run
+    ]
+    assert "thin-slack-after-capture" in {f.rule for f in checked.findings}
+
+
+def test_a_rule_about_other_releases_does_not_apply() -> None:
+    text = "[2026-06-28 15:16:39] sglang version: 0.5.20\n" + READY.format(card="78.30", free="8.00")
+    idle = {x["rule"]: x["because"] for x in launch_of(text)["checks"]["not_applicable"]}
+    assert "0.5.20" in idle["loader-memory-still-referenced"]
+
+
+def test_a_symptom_hangs_on_its_cause() -> None:
+    log = (Path(__file__).parent / "logs" / "max-total-tokens-cap.log").read_text(encoding="utf-8")
+    found = {f["rule"]: f for f in launch_of(log)["findings"]}
+    assert found["big-free-memory-left"]["part_of"] == "max-total-tokens-cap"
+    assert found["big-free-memory-left"]["severity"] == "info"
+    assert not found["big-free-memory-left"]["remedies"]
+    assert found["max-total-tokens-cap"]["part_of"] is None
+
+
+def test_findings_of_one_cause_name_all_their_ranks() -> None:
+    ranks = "".join(
+        f"[2026-06-28 15:16:40 TP{n}] Load weight begin. avail mem=78.30 GB\n"
+        f"[2026-06-28 15:16:45 TP{n}] Capture cuda graph end. Time elapsed: 2.00 s. mem usage=1.40 GB. avail mem=1.{n}0 GB.\n"
+        for n in range(4)
+    )
+    found = [f for f in launch_of(ranks)["findings"] if f["rule"] == "thin-slack-after-capture"]
+    assert [f["ranks"] for f in found] == [["TP0", "TP1", "TP2", "TP3"]]
+
+
+def test_certain_means_that_the_figures_close() -> None:
+    known = launch_of(READY.format(card="78.30", free="1.00"))
+    cut = launch_of("[2026-06-28 15:16:45 TP0] Capture cuda graph end. Time elapsed: 2.00 s. avail mem=0.30 GB.\n")
+    assert _confidence(known, "thin-slack-after-capture") == Confidence.CERTAIN
+    assert _confidence(cut, "thin-slack-after-capture") == Confidence.LIKELY
+
+
+def _confidence(launch: dict[str, Any], rule: str) -> str:
+    return next(f["confidence"] for f in launch["findings"] if f["rule"] == rule)
+
+
+def test_printed_hints_are_contradicted_by_name() -> None:
+    log = (Path(__file__).parent / "logs" / "capture-error-not-memory.log").read_text(encoding="utf-8")
+    found = next(f for f in launch_of(log)["findings"] if f["rule"] == "capture-error-not-memory")
+    assert "--mem-fraction-static" in found["why"]
+    assert not found["remedies"]
+
+
+def test_eight_bit_kv_is_never_offered_without_its_caveat() -> None:
+    log = (Path(__file__).parent / "logs" / "pool-below-one-request.log").read_text(encoding="utf-8")
+    offers = [r for f in launch_of(log)["findings"] for r in f["remedies"] if r["flag"] == "--kv-cache-dtype"]
+    assert offers
+    assert all("accuracy" in r["cost"] for r in offers)
+
+
+def test_where_a_refusal_and_an_overflow_meet_no_direction_is_given() -> None:
+    log = (Path(__file__).parent / "logs" / "no-feasible-fraction.log").read_text(encoding="utf-8")
+    found = launch_of(log)["findings"]
+    assert found[0]["rule"] == "no-feasible-fraction"
+    assert "--mem-fraction-static" not in {r["flag"] for f in found for r in f["remedies"]}
