@@ -65,10 +65,9 @@ def command_diff(remedy: dict[str, Any]) -> list[DiffLine]:
 
 def _spelled(flag: str, value: Any) -> list[list[Any]]:
     """A flag as it stands in a command: a switch alone when it is on, and not at all when it is off."""
-    text = str(value)
-    if flag.startswith("--") and text in ("False", "None"):
-        return []
-    return [[flag]] if value in (None, "") or (flag.startswith("--") and text == "True") else [[flag, value]]
+    if value in (None, "") or (flag.startswith("--") and str(value) == "True"):
+        return [[flag]]
+    return [] if flag.startswith("--") and str(value) in ("False", "None") else [[flag, value]]
 
 
 def _assignment(parts: list[Any]) -> str:

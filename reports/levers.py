@@ -58,14 +58,14 @@ def _shown(lever: dict[str, Any]) -> ShownLever:
     host = dig(lever, "host_gb", "after")
     return ShownLever(
         what=str(lever.get("what") or lever.get("lever") or ""),
-        flags=tuple(_flag(flag) for flag in listed(lever, "flags")),
+        flags=_flags(listed(lever, "flags")),
         tokens=_guess(words.tokens(after) if same else words.about(after), same),
         change=f"{share:+.0f} %".replace("-", "−") if share is not None else "",
         whole=words.about(dig(lever, "total_tokens", "after")),
         free=_guess(words.gib(free), free == dig(lever, "free_gib", "before")),
         requests=words.tokens(dig(lever, "requests", "after")),
         host=f"{host:,.1f}" if isinstance(host, (int, float)) else "",
-        costs=tuple(str(cost) for cost in listed(lever, "costs")),
+        costs=tuple(words.sentence(cost) for cost in listed(lever, "costs")),
         query=_query(lever),
     )
 
@@ -74,14 +74,17 @@ def _guess(text: str, same: bool) -> str:
     return text if same or not text else f"≈ {text}"
 
 
-def _flag(flag: dict[str, Any]) -> str:
-    """The flag with its new value, quoted for the shell; in words where it is taken out."""
-    direction = "remove" if flag.get("to") is None else "set"
-    lines = command_diff(
-        {"flag": flag.get("flag"), "direction": direction, "to": flag.get("to"), "from": flag.get("from")}
-    )
-    added = [line.text.removesuffix(" \\") for line in lines if line.kind == "add"]
-    return added[0] if added else f"without {flag.get('flag')}"
+def _flags(flags: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The flags with their new values, quoted for the shell; in words where they are taken out."""
+    given, gone = [], []
+    for flag in flags:
+        if flag.get("to") is None:
+            gone.append(str(flag.get("flag")))
+            continue
+        lines = command_diff({"flag": flag.get("flag"), "direction": "set", "to": flag["to"]})
+        given += [line.text.removesuffix(" \\") for line in lines if line.kind == "add"]
+    more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    return (*given, f"without {gone[0]}{more}") if gone else tuple(given)
 
 
 def _query(lever: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ Sizes are GiB with two decimals, thousands take commas, a minus is a minus sign,
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime
 from typing import Any
 
@@ -146,6 +147,14 @@ def base_name(path: Any) -> str:
         return ""
     trimmed = path.rstrip("/")
     return trimmed.rsplit("/", 1)[-1] if trimmed.startswith(("/", ".", "~")) or trimmed.count("/") > 1 else trimmed
+
+
+def sentence(text: Any) -> str:
+    """Words as a sentence: a capital, unless it begins with a flag or a value, and a full stop."""
+    said = str(text or "").strip()
+    if re.match(r"[a-z]+[ ,;:]", said):
+        said = said[:1].upper() + said[1:]
+    return said if not said or said.endswith((".", "?", "!", "…")) else f"{said}."
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

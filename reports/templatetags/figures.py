@@ -27,6 +27,7 @@ register.filter("fraction", words.fraction)
 register.filter("size", words.size)
 register.filter("stamp", words.stamp)
 register.filter("base", words.base_name)
+register.filter("sentence", words.sentence)
 
 
 @register.filter

@@ -27,6 +27,7 @@ def test_a_changed_flag_is_a_line_taken_and_a_line_given() -> None:
 def test_a_switch_stands_alone_or_not_at_all() -> None:
     remedy = {"flag": "--enable-dp-attention", "direction": "set", "from": "False", "to": "True"}
     assert texts(remedy)[1:] == [("add", "--enable-dp-attention \\")]
+    assert texts(remedy | {"to": None}) == texts(remedy)
 
 
 def test_a_direction_without_a_value_is_no_command() -> None:
