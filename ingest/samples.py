@@ -21,7 +21,10 @@ class Sample:
         return FOLDER / f"{self.key}.log"
 
 
-ALL = (Sample("kimi-k25-8gpu", "Kimi-K2.5, 8 GPUs", "Ready, 7.43 GiB of each GPU stays free"),)
+ALL = (
+    Sample("kimi-k25-8gpu", "Kimi-K2.5, 8 GPUs", "Ready, 7.43 GiB of each GPU stays free"),
+    Sample("kimi-k25-8gpu-refused", "Kimi-K2.5 with 0.55", "Refused: the weights exceed the fraction"),
+)
 
 
 def available() -> list[Sample]:
