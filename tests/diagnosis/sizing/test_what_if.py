@@ -272,3 +272,17 @@ def test_a_value_that_cannot_be_meant_is_named(values):
 def test_a_change_is_read_from_a_form_with_empty_fields():
     change = Change.read({"mem_fraction_static": "0.9", "tokens": "", "draft": "off", "max_total_tokens": "200,000"})
     assert change == Change(mem_fraction_static=0.9, draft=False, max_total_tokens=200_000)
+
+
+def test_without_the_command_only_flags_that_steer_memory_or_name_the_model_are_repeated():
+    arguments = {
+        "model_path": {"value": "/models/a", "origin": "given", "lines": [3]},
+        "mem_fraction_static": {"value": 0.88, "origin": "given", "lines": [3]},
+        "kt_method": {"value": "AMXINT4", "origin": "given", "lines": [3]},
+        "page_size": {"value": 64, "origin": "adjusted", "lines": [3, 7]},
+    }
+    found = scenario_of(size_inputs(kimi()), Change(mem_fraction_static=0.9), arguments)
+    assert found.command is not None and "kt-method" not in found.command and "page-size" not in found.command
+    with_command = {**arguments, "tp_size": {"value": 8, "origin": "given", "lines": [1, 3]}}
+    found = scenario_of(size_inputs(kimi()), Change(mem_fraction_static=0.9), with_command)
+    assert found.command is not None and "--tp-size 8" in found.command and "--model-path" not in found.command

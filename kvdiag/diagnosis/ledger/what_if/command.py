@@ -6,11 +6,26 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kvdiag.diagnosis.defaults import defaults_of
 from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
 from kvdiag.diagnosis.ledger.what_if.answer import FlagChange
 from kvdiag.diagnosis.ledger.what_if.change import Change
+from kvdiag.diagnosis.release import ReleaseRange
 
 _PROGRAM = "python -m sglang.launch_server"
+_IDENTITY = (
+    "model_path",
+    "tokenizer_path",
+    "served_model_name",
+    "trust_remote_code",
+    "host",
+    "port",
+    "dtype",
+    "quantization",
+    "reasoning_parser",
+    "tool_call_parser",
+    "chat_template",
+)
 _SPECULATIVE = (
     "speculative_algorithm",
     "speculative_draft_model_path",
@@ -58,50 +73,47 @@ def flag_changes(
     return tuple(changes)
 
 
-def command_line(arguments: Mapping[str, Any], changes: Sequence[FlagChange]) -> str | None:
+def command_line(
+    arguments: Mapping[str, Any], changes: Sequence[FlagChange], releases: ReleaseRange | None = None
+) -> str | None:
     """The given flags with the changes in place; None when the log does not show which flags were given.
 
-    Where the log has no command, a value that SGLang may have computed stands in it too: nothing tells it from a given
-    one. What SGLang fills in at every start is left out.
+    A log with the command shows them. Without it, what SGLang resolved looks given too, so only flags that steer
+    memory or name the model are repeated.
     """
-    origins = ("given",) if _has_command(arguments) else ("given", "adjusted")
     given = {
-        name: value_of(arguments, name)
-        for name in arguments
-        if origin_of(arguments, name) in origins
-        and not (name in _FILLED_IN and origin_of(arguments, name) == "adjusted")
+        name: value_of(arguments, name) for name in arguments if origin_of(arguments, name) in ("given", "adjusted")
     }
+    twice = {name for name in given if len(_lines(arguments, name)) != 1}  # in the command and in SGLang's own line
+    if any(origin_of(arguments, name) == "given" for name in twice):
+        given = {name: value for name, value in given.items() if name in twice}
+    else:
+        known = releases or ReleaseRange()
+        given = {
+            name: value
+            for name, value in given.items()
+            if origin_of(arguments, name) == "given"
+            and (name in _IDENTITY or defaults_of(name, known) is not None)
+            and not isinstance(value, list | tuple | dict)
+        }
     if not given:
         return None
     by_flag = {change.flag: change for change in changes}
     words = []
     for name, value in given.items():
         changed = by_flag.pop(flag(name), None)
-        if changed is not None:
-            words.extend(_words(flag(name), None if changed.after is None else changed.after))
-        else:
-            words.extend(_words(flag(name), value))
+        words.extend(_words(flag(name), value if changed is None else changed.after))
     for change in by_flag.values():
         if change.after is not None:
             words.extend(_words(change.flag, change.after))
     return " ".join([_PROGRAM, *words])
 
 
-_FILLED_IN = frozenset(
-    ("tokenizer_path", "served_model_name", "random_seed", "device", "page_size", "sampling_backend", "cuda_graph_bs")
-)
-
-
-def _has_command(arguments: Mapping[str, Any]) -> bool:
-    """Whether the given flags were read from a command: other lines than those the defaults were read from."""
-
-    def lines(*origins: str) -> set[str]:
-        found = (arguments[name] for name in arguments if origin_of(arguments, name) in origins)
-        each = (a.get("lines") if isinstance(a, Mapping) else getattr(a, "lines", ()) for a in found)
-        return {repr(line) for some in each for line in some or ()}
-
-    given = lines("given")
-    return bool(given) and not given <= lines("default", "adjusted")
+def _lines(arguments: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    """The lines that say an argument's value: the command's and SGLang's own, in either form of the launch."""
+    found = arguments.get(name)
+    lines = found.get("lines") if isinstance(found, Mapping) else getattr(found, "lines", None)
+    return tuple(lines) if isinstance(lines, list | tuple) else ()
 
 
 def flag(name: str) -> str:

@@ -71,5 +71,5 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
         validity=tuple(validity(outcome, free)),
         cautions=tuple(cautions(outcome, free)),
         flags=flags,
-        command=command_line(arguments, flags),
+        command=command_line(arguments, flags, sizing.inputs.release),
     )

@@ -21,7 +21,8 @@ def equations(outcome: Outcome, tokens: Figure, free: Figure | None) -> list[str
         return lines
     state = then.arithmetic.state_gib(then.budget)
     minus = f" − {state:.3f} of request states" if state > 0 else ""
-    lost = f" − {then.lost:.3f} that this log's pool lacks" if abs(then.lost) >= HALF_DIGIT else ""
+    minus += f" − {then.arithmetic.reserved:.3f} kept for multimodal input" if then.arithmetic.reserved > 0 else ""
+    lost = f" {_change(-then.lost, 3)} that this log's pool differs by" if abs(then.lost) >= HALF_DIGIT else ""
     kept = f"({then.budget:.3f}{minus}{lost})" if minus or lost else f"{then.budget:.3f}"
     cell = then.arithmetic.bytes_per_reported_token
     capped = then.arithmetic.cap is not None and tokens.after >= then.arithmetic.cap - then.arithmetic.page
@@ -90,6 +91,6 @@ def _signed(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def _change(value: float) -> str:
-    """+0.25 or − 0.25, as a term of a sum."""
-    return ("+ " if value >= 0 else "− ") + f"{abs(value):.2f}"
+def _change(value: float, digits: int = 2) -> str:
+    """+ 0.25 or − 0.25, as a term of a sum."""
+    return ("+ " if value >= 0 else "− ") + f"{abs(value):.{digits}f}"
