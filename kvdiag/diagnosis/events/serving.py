@@ -65,7 +65,7 @@ def _parts(names: frozenset[str], empty: dict[str, Any], text: str) -> dict[str,
     if "(mixed" in text:
         parts = ((key, value) for key, value in _PART.findall(text))
     else:
-        parts = ((key, value) for key, _, value in (x.rpartition(": ") for x in text.split(", ")))
+        parts = ((key, value) for key, _, value in (x.rpartition(": ") for x in text.rstrip(", ").split(", ")))
     for key, value in parts:
         known = _KEYS.get(key)
         if known is None:
