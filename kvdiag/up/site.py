@@ -16,7 +16,7 @@ from kvdiag.up.broker import answers_ping, find_server, server_command, socket_p
 from kvdiag.up.child import Child
 from kvdiag.up.preflight import CannotStart
 
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 WATCH_EVERY_S = 0.25
 WEB_PROCESSES = 2
 WEB_THREADS = 4
@@ -157,10 +157,10 @@ class Site:
         ]
 
     def _worker_command(self) -> list[str]:
-        """One process that works, watched by one that counts its time; beat rides along."""
+        """Two processes that work, so that one long log does not hold up the short ones; beat rides along."""
         return [
             *(sys.executable, "-m", "celery", "-A", "kvdiag.celery", "worker", "--beat"),
-            *("--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING"),
+            *("--pool", "prefork", "--concurrency", "2", "--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ]
 
