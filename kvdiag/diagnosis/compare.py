@@ -165,9 +165,20 @@ def _shown(terms: _Terms, fields: tuple[str, ...]) -> float | int | None:
 
 
 def _cause(steps: list[dict[str, Any]]) -> str | None:
-    """The step that moved most; None when none moved more than printed digits do."""
-    most = max(steps, key=lambda step: abs(step["gib"]), default=None)
-    return None if most is None or abs(most["gib"]) < 2 * _SMALL else str(most["cause"])
+    """The step that moved most, tokens before GiB; None when none moved more than printed digits do."""
+    notable = [step for step in steps if _moves(step)]
+    return str(max(notable, key=_weight)["cause"]) if notable else None
+
+
+def _weight(step: dict[str, Any]) -> tuple[float, float]:
+    return abs(step["tokens"] or 0), abs(step["gib"])
+
+
+def _moves(step: dict[str, Any]) -> bool:
+    """Whether a step moves more than the printed digits leave open."""
+    if abs(step["gib"]) >= 2 * _SMALL:
+        return True
+    return step["cause"] in ("cell", "draft", "cap") and bool(step["tokens"])
 
 
 def _summary(
@@ -180,7 +191,7 @@ def _summary(
 ) -> str:
     if moved is None:
         return f"The pools cannot be compared step by step: {why}."
-    notable = sorted((step for step in steps if abs(step["gib"]) >= _SMALL), key=lambda step: -abs(step["gib"]))
+    notable = sorted((step for step in steps if _moves(step)), key=_weight, reverse=True)
     what = "pool" if one.inputs.tokens and two.inputs.tokens else "budget"
     head = f"The {what} moves by {_gib(moved)}"
     if counted is not None:
@@ -190,7 +201,8 @@ def _summary(
     parts = []
     for step in notable:
         values = "" if step["from"] == step["to"] else f" ({_number(step['from'])} → {_number(step['to'])})"
-        parts.append(f"{_NAMES[step['cause']]}{values} {_gib(step['gib'])}")
+        by = _gib(step["gib"]) if abs(step["gib"]) >= _SMALL else f"{step['tokens']:+,} tokens".replace("-", "−")
+        parts.append(f"{_NAMES[step['cause']]}{values} {by}")
     tail = ""
     for side, name in ((one, "first"), (two, "second")):
         if side.budget is not None and side.budget.kv.value <= 0:

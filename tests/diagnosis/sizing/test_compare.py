@@ -63,3 +63,11 @@ def test_without_a_fraction_the_comparison_says_what_is_missing():
     found = compare(document(kimi()), document(unknown))
     assert found["why_not"] is not None
     assert sum(step["tokens"] or 0 for step in found["steps"]) == found["tokens"]["difference"] == 0
+
+
+def test_another_cache_format_is_named_although_it_moves_no_memory():
+    fp8 = kimi(tokens=318_588, gib=10.42, kv_dtype="fp8_e4m3")
+    found = compare(document(kimi()), document(fp8))
+    assert found["cause"] == "cell"
+    assert steps(found)["cell"]["tokens"] == pytest.approx(159_294, abs=2)
+    assert "bytes per token (70,272 → 35,136)" in found["summary"]
