@@ -17,7 +17,7 @@ from tests.live import LiveStack
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-def wait_for(claim: Callable[[], bool], within_s: float = 30.0) -> bool:
+def wait_for(claim: Callable[[], bool], within_s: float = 90.0) -> bool:
     deadline = time.monotonic() + within_s
     while not claim():
         if time.monotonic() > deadline:
@@ -58,8 +58,9 @@ def process_running(stack: LiveStack, program: str) -> int:
 
 @pytest.fixture
 def stack(tmp_path: Path, live_stack: LiveStack) -> Iterator[LiveStack]:
-    """A site for one test to ill-treat; it shares the collected static files, which take the longest to make."""
+    """A site for one test to ill-treat; what takes long to prepare it has from the common one."""
     collected = str(live_stack.data / "static")
+    live_stack.lend_preparation(tmp_path / "data")
     stack = LiveStack.start(tmp_path / "data", KVDIAG_STATIC_ROOT=collected).wait_until_ready()
     yield stack
     stack.stop()
@@ -105,7 +106,7 @@ def test_what_it_keeps_is_for_its_owner_alone(live_stack: LiveStack) -> None:
 
 def test_a_second_up_on_the_same_folder_is_told_who_has_it(live_stack: LiveStack) -> None:
     second = LiveStack.start(live_stack.data)
-    assert second.process.wait(30) == 1
+    assert second.process.wait(90) == 1
     assert second.said() == (
         f"kvdiag: The data folder {live_stack.data} is in use by another kvdiag ({live_stack.url}/, "
         f"process {live_stack.process.pid}); stop that one, or choose a folder with --data.\n"
@@ -114,7 +115,7 @@ def test_a_second_up_on_the_same_folder_is_told_who_has_it(live_stack: LiveStack
 
 def test_a_port_in_use_is_said_before_anything_is_started(live_stack: LiveStack, tmp_path: Path) -> None:
     other = LiveStack.start(tmp_path / "data", port=live_stack.port)
-    assert other.process.wait(30) == 1
+    assert other.process.wait(90) == 1
     assert re.fullmatch(
         rf"kvdiag: Port {live_stack.port} is in use; stop what uses it, or choose another: --port \d+\.\n", other.said()
     )
@@ -123,14 +124,14 @@ def test_a_port_in_use_is_said_before_anything_is_started(live_stack: LiveStack,
 
 def test_a_wrong_setting_is_one_sentence_and_leaves_nothing_running(tmp_path: Path) -> None:
     stack = LiveStack.start(tmp_path / "data", KVDIAG_MAX_LINES="many")
-    assert stack.process.wait(30) == 1
+    assert stack.process.wait(90) == 1
     assert stack.said().splitlines()[-1] == ("kvdiag: KVDIAG_MAX_LINES is 'many'; write a whole number of at least 1.")
     assert processes_of(stack.data) == set()
 
 
 def test_a_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     stack = LiveStack.start(tmp_path / "data", DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
-    assert stack.process.wait(30) == 1
+    assert stack.process.wait(90) == 1
     last = stack.said().splitlines()[-1]
     assert last.startswith("kvdiag: The database does not answer (") and last.endswith("; look at DATABASE_URL.")
 
