@@ -16,7 +16,9 @@ from django.http import HttpRequest
 from ingest.models import Upload
 from reports import charts, words
 from reports.document import Launch, dig, launches, listed
-from reports.page import ReportPage, shown_findings, state_words
+from reports.finding_cards import shown_findings
+from reports.launch_tabs import state_words
+from reports.page import ReportPage
 from reports.pools import POOLS, entry_name, pool_of
 from reports.steps import timeline_of
 from teams import access

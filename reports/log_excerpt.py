@@ -11,7 +11,7 @@ from typing import Any
 
 from reports import words
 from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
-from reports.page import Piece, pieces_of
+from reports.log_pieces import Piece, pieces_of
 from reports.steps import leading_rank
 
 # Beyond these the excerpt no longer helps the eye; the viewer and its minimap still know them all.

@@ -11,7 +11,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from reports.budget import spell_ranks
-from reports.page import Piece
+from reports.log_pieces import Piece
 from reports.pools import ENTRY_NAMES, POOLS
 
 register = template.Library()

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.log_excerpt import excerpt, viewer_data
-from reports.page import ReportPage, pieces_of
+from reports.log_pieces import pieces_of
+from reports.page import ReportPage
 from reports.what_if import knobs_of
 from tests.documents import NAMES, changed, document, with_ranks
 

@@ -1,0 +1,154 @@
+"""Findings as their cards show them: evidence, change, expected effect, cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from reports import words
+from reports.budget import spell_ranks
+from reports.commands import DiffLine, command_diff
+from reports.configuration import spelled
+from reports.document import Launch, LineRef, dig, line_refs, listed
+from reports.log_pieces import EvidenceLine, pieces_of
+
+# Findings below these start folded, whatever their number.
+_ALWAYS_OPEN = ("critical", "warning")
+
+
+EFFECT_NAMES = {
+    "kv_tokens": "KV tokens",
+    "kv_gib": "KV cache",
+    "free_gib": "Free when ready",
+    "draft_kv_gib": "Draft KV cache",
+    "weights_gib": "Weights",
+    "cuda_graphs_gib": "CUDA graphs",
+    "host_gib": "Host memory",
+    "requests": "Requests at once",
+    "running_requests": "Requests at once",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One row of a remedy's expected effect, already in words."""
+
+    name: str
+    before: str
+    after: str
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRemedy:
+    """A change with its command, what it is expected to do and what it costs. `note` says what else to know."""
+
+    title: str
+    diff: tuple[DiffLine, ...]
+    effects: tuple[Effect, ...]
+    cost: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFinding:
+    """One finding as its card shows it. `anchor` never changes for a rule within a launch."""
+
+    rule: str
+    anchor: str
+    severity: str
+    confidence: str
+    summary: str
+    why: str
+    formula: str
+    ranks: str
+    evidence: tuple[EvidenceLine, ...]
+    more_evidence: int
+    remedies: tuple[ShownRemedy, ...]
+    open: bool
+
+
+def shown_findings(launch: Launch) -> list[ShownFinding]:
+    """A launch's findings in the document's order within each severity, each with an anchor of its own."""
+    found = [finding for finding in listed(launch, "findings") if isinstance(finding, dict)]
+    found.sort(key=lambda finding: _rank(str(finding.get("severity"))))
+    seen: Counter[str] = Counter()
+    shown = []
+    for finding in found:
+        rule = str(finding.get("rule") or "finding")
+        seen[rule] += 1
+        anchor = f"finding-{rule}" if seen[rule] == 1 else f"finding-{rule}-{seen[rule]}"
+        severity = finding.get("severity") if finding.get("severity") in words.SEVERITIES else "info"
+        shown.append(_shown(finding, rule, anchor, str(severity), first=not shown))
+    return shown
+
+
+def _rank(severity: str) -> int:
+    return words.SEVERITIES.index(severity) if severity in words.SEVERITIES else len(words.SEVERITIES)
+
+
+def _shown(finding: dict[str, Any], rule: str, anchor: str, severity: str, *, first: bool) -> ShownFinding:
+    lines: dict[Any, tuple[str, list[Any]]] = {}
+    for piece in listed(finding, "evidence"):
+        refs = line_refs(piece.get("line"))
+        key = refs[0] if refs else piece.get("text")
+        lines.setdefault(key, (str(piece.get("text") or ""), []))[1].append(piece.get("value"))
+    evidence = [
+        EvidenceLine(key if isinstance(key, LineRef) else None, pieces_of(text, *figures))
+        for key, (text, figures) in lines.items()
+    ]
+    return ShownFinding(
+        rule=rule,
+        anchor=anchor,
+        severity=severity,
+        confidence=str(finding.get("confidence") or ""),
+        summary=str(finding.get("summary") or rule),
+        why=str(finding.get("why") or ""),
+        formula=str(finding.get("formula") or ""),
+        ranks=spell_ranks([str(rank) for rank in listed(finding, "ranks")]) if any(listed(finding, "ranks")) else "",
+        evidence=tuple(evidence[:4]),
+        more_evidence=max(0, len(evidence) - 4),
+        remedies=tuple(_remedy(remedy) for remedy in listed(finding, "remedies")),
+        open=first or severity in _ALWAYS_OPEN,
+    )
+
+
+def _remedy(remedy: dict[str, Any]) -> ShownRemedy:
+    verb = {"raise": "Raise", "lower": "Lower", "set": "Set", "remove": "Remove"}.get(str(remedy.get("direction")), "")
+    flag = str(remedy.get("flag") or "")
+    to = remedy.get("to")
+    if not flag.startswith("--") and flag.islower():
+        verb, flag = ("", flag.capitalize()) if verb in ("Set", "") else (verb, flag)  # "Upgrade to …"
+    title = " ".join(part for part in (verb, flag, f"to {to}" if to not in (None, "") else "") if part)
+    effects = tuple(
+        effect
+        for name, change in (dig(remedy, "effect") or {}).items()
+        if isinstance(change, dict)
+        for effect in [_effect(str(name), change)]
+        if effect
+    )
+    words_of = (str(remedy.get("cost") or ""), str(remedy.get("note") or ""))
+    return ShownRemedy(title, tuple(command_diff(remedy)), effects, *words_of)
+
+
+def _effect(name: str, change: dict[str, Any]) -> Effect | None:
+    before, after, low, high = (change.get(key) for key in ("from", "to", "low", "high"))
+    if after is None and before is None:
+        return None
+    is_gib = name.endswith("_gib")
+    spell = words.gib if is_gib else words.tokens if isinstance(after or before, int) else spelled
+    unit = " GiB" if is_gib else ""
+    guess = words.about(after) if name.endswith("tokens") and isinstance(after, int) else spell(after)
+    span = []
+    if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before > 0:
+        share = (after / before - 1) * 100
+        span.append(words.signed_gib(after - before) if is_gib else f"{share:+.0f} %".replace("-", "−"))
+    if low is not None and high is not None:
+        span.append(f"{spell(low)} to {spell(high)}")
+    return Effect(
+        EFFECT_NAMES.get(name, name.replace("_gib", "").replace("_", " ").capitalize()),
+        spell(before) if before is not None else "none",
+        f"≈ {guess}{unit}" if after is not None else "none",
+        ", ".join(span),
+    )
