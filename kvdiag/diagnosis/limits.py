@@ -29,8 +29,8 @@ class Limits:
     free_unpacked_bytes: int = 16 * MIB
     members: int = 64
     line_bytes: int = 64 * KIB
-    exact_batch_bytes: int = 64 * MIB
-    batch_sample: int = 8
+    exact_batch_bytes: int = 4 * MIB
+    batch_sample: int = 32
 
 
 DEFAULT_LIMITS = Limits()  # the command line: the machine is the reader's own

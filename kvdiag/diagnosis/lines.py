@@ -19,7 +19,7 @@ from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.peaks import Peaks
 from kvdiag.diagnosis.prefix import read_prefix, record_starts
-from kvdiag.diagnosis.scanner import AHEAD, Block, Scanner, scanner_for
+from kvdiag.diagnosis.scanner import AHEAD, Block, scanner_for
 from kvdiag.diagnosis.texts import Log, Text, open_texts
 from kvdiag.diagnosis.wrapping import Wrap, join_cut, unwrap, wrap_of
 
@@ -27,6 +27,8 @@ __all__ = ["FileInfo", "LineReader", "Log", "LogLine"]
 
 REMEMBERED: Final = 1024  # lines whose following lines are still known; those of errors stay known
 _PROGRESS_S: Final = 0.5
+_FEW: Final = 2 << 10  # bytes kept behind a line that is neither long nor speaks of trouble
+_LONG: Final = 400
 _BEFORE: Final = 4 << 10  # of an overlong line, kept before a phrase
 
 # A line as SGLang prints it and nothing else on it: most lines by far.
@@ -140,8 +142,6 @@ class LineReader:
         self._limits = limits or DEFAULT_LIMITS
         self._dense = tuple(dense)
         self._scanner = scanner_for(_spellings(phrases))
-        self._all_phrases = [*phrases, *dense]
-        self._every: Scanner | None = None
         self._tell = on_progress
         self._told = 0.0
         self._masker: Masker | None = (Masker() if masker else None) if isinstance(masker, bool) else masker
@@ -185,9 +185,8 @@ class LineReader:
 
     def _claims(self, record: str) -> bool:
         """Whether one record of a line that holds several has a phrase."""
-        if self._every is None:
-            self._every = scanner_for(_spellings(self._all_phrases))
-        return self._every.claims(record.encode("utf-8", "replace"))
+        raw = record.encode("utf-8", "replace")
+        return self._scanner.claims(raw) or any(phrase in raw for phrase in self._dense)
 
     def _progress(self, lines: int) -> None:
         if self._tell is not None and (now := time.monotonic()) - self._told >= _PROGRESS_S:
@@ -402,14 +401,16 @@ class _Page:
         for phrase in self._reader._dense:
             if phrase in raw:
                 return None
+        trouble = _TROUBLE.search(raw) is not None
+        most = AHEAD if trouble or len(raw) > _LONG else _FEW
         line_end = data.find(b"\n", stop, stop + AHEAD)
-        behind = data[line_end + 1 : line_end + 1 + AHEAD] if line_end >= 0 else b""
-        if len(behind) < AHEAD and (line_end >= 0 or stop == len(data)):
-            behind += ahead[: AHEAD - len(behind)]
-        if len(behind) >= AHEAD:
+        behind = data[line_end + 1 : line_end + 1 + most] if line_end >= 0 else b""
+        if len(behind) < most and (line_end >= 0 or stop == len(data)):
+            behind += ahead[: most - len(behind)]
+        if len(behind) >= most:
             behind = behind[: behind.rfind(b"\n") + 1] or behind
         following = Following(rest, behind, self._masker, self.carriers)
-        self._reader._remember(following, _TROUBLE.search(raw) is not None)
+        self._reader._remember(following, trouble)
         return following
 
 

@@ -1,39 +1,86 @@
-"""Where a pool's use reaches a new height: found exactly also in batch lines of which only a sample is read."""
+"""Where a batch line's figure reaches a new height: found exactly also where only a sample of the lines is read.
+
+One scan of a block asks for any figure above the highest so far; almost always there is none. Where there is one, the
+block's figures are compared.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterable
+from typing import Any, Final
 
-from kvdiag.diagnosis.scanner import Scanner, scanner_for
-
-# One ladder a pool: a Mamba pool that is always full must not hide what the others do.
-_POOLS: Final = (b", token usage: ", b"full token usage: ", b"swa token usage: ", b"mamba usage: ")
-_STEPS: Final = tuple(b"%d.%02d" % divmod(step, 100) for step in range(101))
-_PATIENCE: Final = 32  # blocks between two looks at which steps are still above the peak
+# Every pool on its own: a Mamba pool that is always full must not hide what the others do.
+USES: Final = ("full token usage: ", "swa token usage: ", "mamba usage: ", ", token usage: ")
+COUNTS: Final = ("#running-req: ", "#queue-req: ")
+_PATIENCE: Final = 16  # blocks between two searches that are made anew for higher figures
 
 
 class Peaks:
-    """The highest use of each pool so far, in hundredths, as SGLang prints it."""
+    """The highest figures so far: uses of the pools in hundredths, running and queued requests."""
 
     def __init__(self) -> None:
-        self._highest = dict.fromkeys(_POOLS, -1)
-        self._scanner: Scanner | None = None
+        self.highest = dict.fromkeys((*USES, *COUNTS), -1)
+        self._all = {
+            key: re.compile(re.escape(key).encode() + (rb"(\d\.\d\d)(?!\d)" if key in USES else rb"(\d{1,9})(?!\d)"))
+            for key in self.highest
+        }
+        self._search: Any = None
+        self._risen = True
         self._wait = 0
 
     def new(self, block: bytes) -> list[int]:
-        """The offsets just behind the first figure of each new height in a block."""
-        if self._scanner is None or self._wait <= 0:
-            self._scanner = scanner_for(
-                [pool + step for pool in _POOLS for step in _STEPS[max(self._highest[pool] + 1, 1) :]]
-            )
-            self._wait = _PATIENCE
-        self._wait -= 1
-        found: list[int] = []
-        for end in self._scanner.ends(block):
-            for pool in _POOLS:
-                if block.endswith(pool, 0, end - 4):
-                    height = int(block[end - 4 : end].replace(b".", b""))
-                    if height > self._highest[pool]:
-                        self._highest[pool] = height
-                        found.append(end)
+        """The offsets just behind the highest figure of each kind in a block, where it is higher than all before."""
+        found = []
+        for key in self._candidates(block):
+            best, end = self.highest[key], 0
+            for match in self._all[key].finditer(block):
+                figure = int(match[1].replace(b".", b""))
+                if figure > best:
+                    best, end = figure, match.end()
+            if end:
+                self.highest[key] = best
+                self._risen = True
+                found.append(end)
         return found
+
+    def _candidates(self, block: bytes) -> Iterable[str]:
+        """The kinds of which the block may hold a higher figure; all of them without Vectorscan."""
+        try:
+            import hyperscan
+        except ImportError:
+            return [key for key in self.highest if key.encode() in block]
+        self._wait -= 1
+        if self._search is None or (self._risen and self._wait <= 0):
+            wanted = [(n, key) for n, key in enumerate(self.highest) if key in COUNTS or self.highest[key] < 100]
+            self._search = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+            self._search.compile(
+                expressions=[(re.escape(key) + above(self.highest[key], key in USES)).encode() for _, key in wanted],
+                ids=[n for n, _ in wanted],
+                flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(wanted),
+            )
+            self._risen, self._wait = False, _PATIENCE
+        hits: set[int] = set()
+        self._search.scan(block, match_event_handler=lambda number, start, end, flags, context: hits.add(number))
+        return [key for n, key in enumerate(self.highest) if n in hits]
+
+
+def above(figure: int, hundredths: bool = False) -> str:
+    """An expression for the whole numbers, or the hundredths up to 1.00, that are higher than a figure."""
+    if hundredths:
+        ways = [f"0\\.{tens}[{low}-9]" for tens, low in _tens_above(figure)]
+        return "(?:" + "|".join([*ways, r"1\.00"]) + ")"
+    digits = str(max(figure, 0))
+    ways = ["[1-9]" + "[0-9]" * len(digits) + "[0-9]*"]
+    ways += [
+        f"{digits[:at]}[{int(digit) + 1}-9]" + "[0-9]" * (len(digits) - at - 1)
+        for at, digit in enumerate(digits)
+        if digit != "9"
+    ]
+    if figure < 0:
+        ways.append("[0-9]")
+    return "(?:" + "|".join(ways) + ")"
+
+
+def _tens_above(figure: int) -> list[tuple[int, int]]:
+    return [(tens, max(figure + 1 - tens * 10, 0)) for tens in range(10) if tens * 10 + 9 > figure]

@@ -1,0 +1,93 @@
+"""Generates a server's log of any size: a start-up, then traffic, with bars, tracebacks and restarts now and then.
+
+    python benchmarks/loggen.py 1000 > big.log        # MB; the same seed gives the same bytes
+
+Half of the lines are Decode and Prefill lines, one in a hundred speaks of the start-up, the rest are access lines,
+progress bars and tracebacks.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+
+RANKS = 8
+_START = (
+    "Init torch distributed begin.",
+    "Init torch distributed ends. elapsed=2.41 s, mem usage=1.02 GB",
+    "Load weight begin. avail mem=94.04 GB",
+    "Load weight end. elapsed=71.13 s, type=DeepseekV3ForCausalLM, quant=fp8, avail mem=21.71 GB, mem usage=72.33 GB.",
+    "KV Cache is allocated. #tokens: 159277, KV size: 10.42 GB",
+    "Memory pool end. avail mem=11.12 GB",
+    "Capture cuda graph begin. This can take up to several minutes. avail mem=10.98 GB",
+    "Capture cuda graph end. Time elapsed: 12.83 s. mem usage=2.14 GB. avail mem=8.84 GB.",
+    "max_total_num_tokens=159277, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=48,"
+    " context_len=131072, available_gpu_mem=8.84 GB",
+)
+_ARGUMENTS = (
+    "server_args=ServerArgs(model_path='/models/DeepSeek-R1', tp_size=8, mem_fraction_static=0.88, "
+    "api_key='sk-bench-0123456789abcdef', chunked_prefill_size=8192, "
+    + ", ".join(f"option_{n}=None" for n in range(180))
+    + ")"
+)
+
+
+def lines(seed: int = 7) -> Iterator[str]:
+    """A log without end."""
+    rng = random.Random(seed)
+    clock = 0
+
+    def stamp(rank: int | None = None) -> str:
+        hours, rest = divmod(clock // 20, 3600)
+        day, hours = divmod(hours, 24)
+        where = "" if rank is None else f" TP{rank}"
+        return f"[2026-0{1 + day // 28 % 9}-{1 + day % 28:02d} {hours:02d}:{rest // 60:02d}:{rest % 60:02d}{where}] "
+
+    while True:
+        yield stamp() + _ARGUMENTS
+        for text in _START:
+            for rank in range(RANKS):
+                clock += 1
+                yield stamp(rank) + text
+        bar = "".join(f"\rCapturing batches (bs={bs} avail_mem=9.{bs:02d} GB): {bs}%|█" for bs in range(52, 0, -1))
+        yield bar + stamp() + "The server is fired up and ready to roll!"
+        for _ in range(100_000):
+            clock += 1
+            draw = rng.random()
+            if draw < 0.44:
+                yield (
+                    f"{stamp(0)}Decode batch, #running-req: {rng.randint(1, 48)}, #token: {rng.randint(1, 159277)}, "
+                    f"token usage: {rng.random() * 0.9:.2f}, cuda graph: True, gen throughput (token/s): "
+                    f"{rng.random() * 2000:.2f}, #queue-req: {rng.randint(0, 9)}"
+                )
+            elif draw < 0.5:
+                yield (
+                    f"{stamp(0)}Prefill batch, #new-seq: 1, #new-token: {rng.randint(1, 8192)}, #cached-token: "
+                    f"{rng.randint(0, 8192)}, token usage: {rng.random() * 0.9:.2f}, #running-req: 12, #queue-req: 0"
+                )
+            elif draw < 0.985:
+                yield f'INFO:     127.0.0.1:{rng.randint(1024, 65535)} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+            elif draw < 0.9945:
+                yield f'  File "/sgl-workspace/sglang/srt/managers/scheduler.py", line {rng.randint(1, 4000)}, in forward'
+            elif draw < 0.9995:
+                yield f"\rMulti-thread loading shards: {rng.randint(0, 100)}% Completed | 3/163 [00:01<01:12,  2.20it/s]"
+            else:
+                yield f"{stamp(rng.randrange(RANKS))}KV cache pool is full. Retract requests. #retracted_reqs: 1"
+
+
+def write(path: str, megabytes: float, seed: int = 7) -> None:
+    """Writes a log of about so many megabytes (10^6 bytes). Beyond 64 MB its text repeats."""
+    wanted = int(megabytes * 1e6)
+    unit = bytearray()
+    for line in lines(seed):
+        unit += line.encode() + b"\n"
+        if len(unit) >= min(wanted, 64_000_000):
+            break
+    with open(path, "wb") as file:
+        while file.tell() < wanted:
+            file.write(unit[: wanted - file.tell()])
+
+
+if __name__ == "__main__":
+    write("/dev/stdout", float(sys.argv[1]))
