@@ -1,6 +1,6 @@
 """Plotly figures of ours as still SVG: for the offline file, which carries no Plotly, and for pages without a script.
 
-Knows what reports/charts.py makes: horizontal bars, lines, straight shapes and words. Colours stay names, as classes'
+Knows what reports/charts/ makes: horizontal bars, lines, straight shapes and words. Colours stay names, as classes'
 custom properties, so that the drawing follows light and dark.
 """
 

@@ -16,7 +16,7 @@ register = template.Library()
 
 @register.simple_tag
 def still(figure: Any, spoken: str = "") -> SafeString:
-    """The drawing of a figure of reports/charts.py; nothing without a figure."""
+    """The drawing of a figure of reports/charts/; nothing without a figure."""
     return mark_safe(draw(figure, spoken)) if figure else mark_safe("")  # noqa: S308 - still() escapes every word
 
 

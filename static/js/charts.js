@@ -1,4 +1,4 @@
-/* Draws the figures that reports/charts.py makes: resolves colour names, words that follow the unit switch, hover and
+/* Draws the figures that reports/charts/ makes: resolves colour names, words that follow the unit switch, hover and
    what fits on a narrow screen. One template for all: no mode bar, no drag, hairline grid, no animation.
 
    Words in figures come from fixed lists; no <b>, <i> or <span>: Plotly makes style attributes of them and our content
