@@ -252,14 +252,15 @@ class _Inquest:
 
     # What is said
 
-    def _order(self, event: Event) -> tuple[float, int, int]:
+    def _order(self, event: Event) -> tuple[int, int, int]:
         """Earliest first; a line without a clock stands where it stands."""
         clocked = [e for e in self.launch.events if isinstance(e, _CAUSES) and e.line.clock]
         when = moment(event.line.clock) if len(clocked) > 1 else None
         if when is None:
             before = [e for e in clocked if self.place[id(e)] <= self.place[id(event)]]
             when = moment(before[-1].line.clock) if before else None
-        return (when.timestamp() if when is not None else 0.0, event.line.file, event.line.number)
+        # SGLang's clock counts seconds and a carrier's finer: within a second the lines' order counts.
+        return (int(when.timestamp()) if when is not None else 0, event.line.file, event.line.number)
 
     def _failure(self, root: Event, roots: Sequence[Event]) -> Failure:
         capture = next((e for e in roots if isinstance(e, CaptureFailed)), None)
