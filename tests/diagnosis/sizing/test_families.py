@@ -242,3 +242,17 @@ def test_a_window_pool_sized_by_requests_stays_while_the_full_pool_takes_the_res
     more = scenario_of(sizing, Change(mem_fraction_static=0.9))
     assert more.tokens is not None and more.tokens.after == pytest.approx(tokens + 1.5 * 2**30 / full, rel=0.01)
     assert scenario_of(sizing, Change(swa_full_tokens_ratio=0.5)).refused is not None
+
+
+def test_a_prefill_node_needs_no_room_for_decode_graphs_since_0_5_15():
+    node = Machine(card=143_771, tp=8, dp=8, dp_attention=True, chunk=8192, graph_batch=512, disaggregation="prefill")
+    assert automatic(node, release("0.5.15")) > automatic(node, release("0.5.14"))
+    decode = dataclasses.replace(node, disaggregation="decode", decode_requests=64)
+    assert automatic(decode, release("0.5.15")) == round(
+        (143_771 - 512 - 1.5 * 2048 - 128 * 8 - 2 * 512 - 4.5 * 512 * 8) / 143_771, 3
+    )
+
+
+def test_a_draft_is_set_aside_for_until_0_5_13():
+    node = Machine(card=81_559, tp=4, speculative="EAGLE")
+    assert automatic(node, release("0.5.13")) < automatic(node, release("0.5.9")) < automatic(node, release("0.5.14"))

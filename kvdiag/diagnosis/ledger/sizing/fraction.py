@@ -180,13 +180,13 @@ def _reserved(machine: Machine, ranks: int, at: Release) -> float:
         return (1536 if at >= release("0.5.21") else 512) + 128 * ranks
     batch = machine.graph_batch or default_graph_batch(card, machine.tp, at)
     chunk = max(machine.chunk or default_chunk(card, at), 2048)
-    role = machine.disaggregation if at >= release("0.5.14") else None
+    role = machine.disaggregation if at >= release("0.5.15") else None
     if role == "decode":
         chunk = max((machine.decode_requests or batch) * max(1, machine.draft_tokens), 2048)
     reserved = 512 + 1.5 * chunk + 128 * ranks
     if role != "prefill":
         reserved += 2 * batch
-    if machine.dp_attention:
+    if machine.dp_attention and role != "prefill":
         reserved += 3 * batch * machine.dp
         if batch > 300:
             reserved += 1.5 * batch * machine.dp
@@ -200,7 +200,7 @@ def _reserved(machine: Machine, ranks: int, at: Release) -> float:
             reserved += 6144
         else:
             reserved += 4096 if at >= release("0.5.10") else 2048
-    if machine.deepep and at >= release("0.5.17"):
+    if machine.deepep and role != "prefill" and at >= release("0.5.15"):
         reserved += 2048
     if machine.xpu and at >= release("0.5.21"):
         reserved += 2048
