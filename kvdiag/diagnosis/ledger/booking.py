@@ -341,6 +341,10 @@ class _RankBook:
     def _summary(self) -> None:
         """available_gpu_mem of the summary line is the last reading of the rank that printed it."""
         printed = self.launch.each(ServerLimits, rank=self.ledger.rank)
+        target = [pool for pool in self.ledger.pools if pool.model is Model.TARGET]
+        if printed and len(target) == 1 and target[0].tokens is None:
+            target[0].tokens = printed[-1].tokens  # 0.4.1 and 0.4.2 print the pool's size without its tokens
+            target[0].lines = (*target[0].lines, printed[-1].line)
         for limits in printed[-1:]:
             self._read(Moment.READY, Model.TARGET, limits.available, limits.line)
         rest = self._split_pools(self.step.entries)

@@ -191,3 +191,14 @@ def test_an_upper_bound_of_addresses_is_no_memory() -> None:
     )
     assert gib(one, Pool.KV_CACHE) == 9.81
     assert one.kv_tokens == 150000
+
+
+def test_a_pool_line_without_tokens_takes_them_from_the_summary() -> None:
+    one = ledger(
+        "Load weight begin. avail mem=22.76 GB",
+        "Load weight end. type=Qwen2ForCausalLM, dtype=torch.bfloat16, avail mem=8.37 GB",
+        "KV Cache is allocated. K size: 2.82 GB, V size: 2.82 GB.",
+        "Memory pool end. avail mem=1.68 GB",
+        "max_total_num_tokens=105531, max_prefill_tokens=16384, max_running_requests=2049, context_len=131072",
+    )
+    assert one.kv_tokens == 105531
