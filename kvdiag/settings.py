@@ -166,6 +166,7 @@ ACCOUNT_ADAPTER = "teams.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_CHANGE_EMAIL = True  # one address a person; a new one takes its place once it is confirmed
 ACCOUNT_SESSION_REMEMBER = None  # a box on the sign-in page
 SESSION_COOKIE_AGE = 30 * 86_400
 
@@ -187,12 +188,17 @@ KVDIAG_INTERNAL_WEBHOOKS = environment.flag("KVDIAG_INTERNAL_WEBHOOKS", False)
 _oidc = environment.url("KVDIAG_OIDC_URL", "", ("http", "https"))
 if _oidc:
     INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
+    SOCIALACCOUNT_ADAPTER = "teams.adapters.OidcAdapter"
+    # A link, not a form: the policy lets our forms go nowhere else, and what starts here ends only with our state.
+    SOCIALACCOUNT_LOGIN_ON_GET = True
+    # The operator runs that server, so an address it has verified is the same person's account here.
+    SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
     SOCIALACCOUNT_PROVIDERS = {
         "openid_connect": {
             "OAUTH_PKCE_ENABLED": True,
             "APPS": [
                 {
-                    "provider_id": "oidc",
+                    "provider_id": "sso",
                     "name": environment.text("KVDIAG_OIDC_NAME", _oidc.hostname or "OpenID Connect"),
                     "client_id": environment.text("KVDIAG_OIDC_CLIENT_ID", "kvdiag"),
                     "secret": environment.text("KVDIAG_OIDC_SECRET", ""),

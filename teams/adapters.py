@@ -3,6 +3,7 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.http import HttpRequest
 
@@ -22,3 +23,10 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         if settings.KVDIAG_SENDS_MAIL:
             super().send_mail(template_prefix, email, context)
+
+
+class OidcAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """Whom the operator's own server lets in has an account here, also where strangers may not sign up."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
+        return True
