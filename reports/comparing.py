@@ -228,25 +228,29 @@ def _values(before: Any, after: Any) -> str:
     return f"{'none' if before is None else f'{before:,}'} → {'none' if after is None else f'{after:,}'}"
 
 
+def _moved(step: dict[str, Any]) -> tuple[str, str]:
+    """The name and the shown pool of a step of the free memory's difference."""
+    if step["cause"] == "opening":
+        return "Free memory before loading", "free"
+    if step["cause"] in ("rest", "unexplained"):
+        return "Not explained", "unexplained"
+    entry = {"pool": step["cause"], "model": step.get("model")}
+    return entry_name(entry), pool_of(entry)
+
+
 def _free_figure(first: Column, last: Column) -> charts.Figure | None:
     from kvdiag.diagnosis.compare import compare
 
     free = compare(first.launch, last.launch).get("free")
     if not free:
         return None
-    moves = []
+    taken: dict[tuple[str, str], float] = {}
     for step in free["steps"]:
-        gib = step["gib"]
-        if abs(gib) < 0.005:
-            continue
-        if step["cause"] == "opening":
-            name, pool = "Free memory before loading", "free"
-        elif step["cause"] == "rest":
-            name, pool = "Not explained", "unexplained"
-        else:
-            entry = {"pool": step["cause"], "model": step.get("model")}
-            name, pool = entry_name(entry), pool_of(entry)
-        moves.append((name, pool, -gib))
+        key = _moved(step)
+        taken[key] = taken.get(key, 0.0) - step["gib"]
+    order = list(POOLS)
+    moves = [(name, pool, gib) for (name, pool), gib in taken.items() if abs(gib) >= 0.005]
+    moves.sort(key=lambda move: -1 if move[1] == "free" else order.index(move[1]))
     if not moves:
         return None
     ends = free["gib"]
