@@ -49,7 +49,6 @@ def design_context() -> dict[str, Any]:
         low_words="cannot start below 0.76",
         high_words="",
         thin_words="less than 5 GiB free above 0.91",
-        thin_x=85,
         caption="the wedge is the KV cache",
         spoken="An invented ruler: now 0.82, advised 0.886, raise.",
         lines=(),

@@ -53,7 +53,6 @@ class Ruler:
     low_words: str
     high_words: str
     thin_words: str
-    thin_x: float
     caption: str
     spoken: str
     lines: tuple[LineRef, ...]
@@ -134,7 +133,6 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
         low_words=f"cannot start below {words.fraction(least)}" if least is not None and least > low else "",
         high_words=f"does not fit above {words.fraction(most)}" if most is not None and most < 1 else "",
         thin_words=thin_words,
-        thin_x=(at(keeps) + (at(most) if most else 100)) / 2 if keeps is not None else 0.0,
         caption=_caption(launch, least, others),
         spoken=_spoken(observed, least, keeps, most, to, advised[1] if advised else None, wanted),
         lines=lines,
