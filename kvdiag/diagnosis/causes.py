@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.distributed import UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
@@ -54,10 +55,12 @@ from kvdiag.diagnosis.events.weights import LoadBarrier
 from kvdiag.diagnosis.launches import Launch, moment
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import Consequence, Failure, FailureKind, Stage, stage_of
+from kvdiag.diagnosis.splitting import STARTUP
 
 MESSAGE = 2_000  # characters of a message that are kept
 CONSEQUENCES = 20
 SAME_PLACE = 400  # lines within which a traceback's parts stand together
+CHAIN_S = 5  # within which errors of one rank are taken for one chain
 LIVES_ON_S = 60.0  # a server that still serves after this long, or this many lines, has survived
 LIVES_ON_LINES = 50
 
@@ -127,18 +130,19 @@ class _Inquest:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.place = {id(e): n for n, e in enumerate(launch.events)}
+        self.seconds = self._seconds()
+        self.steps = launch.each(*STARTUP)
         self.fired = self._last(FiredUp)
         self.lives = self._last(FiredUp, HttpServerUp, ServerLimits, BenchmarkResult)
         self.worked = self.fired or (self._last(BenchmarkResult) if launch.has(ServerLimits) else None)
-        self.stop = launch.first(StopRequested) if self.fired is not None else None
+        self.stop = self._stop() if self.fired is not None else None
         self.ends: list[Event] = [e for e in launch.events if isinstance(e, _ENDS) and self._is_end(e)]
 
     def verdict(self) -> Failure | None:
         causes = [e for e in self.launch.events if isinstance(e, _CAUSES) and self._ends_launch(e)]
         roots = [e for e in causes if not _is_echo(e)]
         if roots:
-            first = min(roots, key=self._order)
-            return self._failure(first, roots)
+            return self._failure(self._first(roots), roots)
         ends = [e for e in self.ends if self._counts(e)]
         kill = self._host_kill(ends)
         if kill is not None:
@@ -153,7 +157,7 @@ class _Inquest:
             return self._of(trace, kind_of(cause), cause)
         losses = self.launch.each(LoadBarrier, PeerLost, WatchdogTimeout)
         lost = next((e for e in losses if self._ends_launch(e)), None)
-        if lost is not None and (ends or isinstance(lost, LoadBarrier) or self.fired is None):
+        if lost is not None and (ends or isinstance(lost, LoadBarrier) or "Error" in lost.line.text):
             return self._of(lost, FailureKind.COMMUNICATION, lost.line.text)
         echo = next(iter(causes), None)
         if echo is not None and ends:
@@ -166,10 +170,29 @@ class _Inquest:
             return self._of(sign, FailureKind.OTHER, sign.line.text)
         return None
 
+    def _first(self, roots: Sequence[Event]) -> Event:
+        """The earliest; words that are often dealt with give way to a plain cause that follows within seconds."""
+        first = min(roots, key=self._order)
+        if isinstance(first, _OFTEN_DEALT_WITH):
+            plain = [e for e in roots if not isinstance(e, _OFTEN_DEALT_WITH)]
+            next_one = min(plain, key=self._order, default=first)
+            if self._order(next_one)[0] - self._order(first)[0] <= CHAIN_S:
+                return next_one
+        return first
+
     # What counts
 
     def _last(self, *kinds: type[Event]) -> Event | None:
         return self.launch.last(*kinds)
+
+    def _stop(self) -> Event | None:
+        """The request to stop: a signal, or a key that was pressed."""
+        for event in self.launch.events:
+            if isinstance(event, StopRequested):
+                return event
+            if isinstance(event, ExceptionRaised) and event.kind == "KeyboardInterrupt":
+                return event
+        return None
 
     def _is_end(self, event: Event) -> bool:
         return not (isinstance(event, ExitCode) and event.code in (0, None, -15, 143))
@@ -184,7 +207,7 @@ class _Inquest:
         """Whether the launch ended with this error rather than lived on."""
         at = self.place[id(event)]
         text = event.line.text.lower()
-        if isinstance(event, DeviceOutOfMemory | DeviceFull) and any(word in text for word in _HANDLED):
+        if any(word in text for word in _HANDLED):
             return False
         if isinstance(event, LastRequestDoesNotFit) and event.survives:
             return False
@@ -192,20 +215,35 @@ class _Inquest:
             return False
         if self.stop is not None and self.place[id(self.stop)] < at:
             return False
-        ended = any(self.place[id(e)] >= at or _near(e.line, event.line) for e in self.ends)
-        if ended:
+        weak = isinstance(event, _OFTEN_DEALT_WITH)
+        if weak and self._went_on(event):
+            return False
+        if any(self.place[id(e)] >= at or _near(e.line, event.line) for e in self.ends):
             return True
         if isinstance(event, SlotLeak):
             return "Error" in event.line.text
         if isinstance(event, ExceptionRaised) and self.worked is not None and self.place[id(self.worked)] < at:
             return False  # a client's, or a request's: the server has done its work
-        if isinstance(event, _OFTEN_DEALT_WITH):
+        if weak:
             return not self._lived_after(event) and (self.fired is None or self._is_last_word(event))
         return not self._lived_after(event)
+
+    def _went_on(self, event: Event) -> bool:
+        """Whether the start took further steps after an error: its own rank's, or of any rank where it names none."""
+        at = self.place[id(event)]
+        for step in reversed(self.steps):
+            if self.place[id(step)] <= at:
+                return False
+            if (not event.rank or step.rank == event.rank) and self._order(step) > self._order(event):
+                return True
+        return False
 
     def _lived_after(self, event: Event) -> bool:
         at = self.place[id(event)]
         if self.lives is not None and self.place[id(self.lives)] > at:
+            return True
+        # A capture ends for all ranks together.
+        if any(self.place[id(e)] > at for e in self.launch.each(GraphEnd)) or (event.rank and self._went_on(event)):
             return True
         last = self.launch.series.last
         if last is None or last.line.file != event.line.file or last.line.number <= event.line.number + 3:
@@ -254,13 +292,21 @@ class _Inquest:
 
     def _order(self, event: Event) -> tuple[int, int, int]:
         """Earliest first; a line without a clock stands where it stands."""
-        clocked = [e for e in self.launch.events if isinstance(e, _CAUSES) and e.line.clock]
-        when = moment(event.line.clock) if len(clocked) > 1 else None
-        if when is None:
-            before = [e for e in clocked if self.place[id(e)] <= self.place[id(event)]]
-            when = moment(before[-1].line.clock) if before else None
-        # SGLang's clock counts seconds and a carrier's finer: within a second the lines' order counts.
-        return (int(when.timestamp()) if when is not None else 0, event.line.file, event.line.number)
+        return (self.seconds[id(event)], event.line.file, event.line.number)
+
+    def _seconds(self) -> dict[int, int]:
+        """When each event was printed: by its clock, else by that of the cause before it."""
+        clocked = sum(isinstance(e, _CAUSES) and e.line.clock is not None for e in self.launch.events)
+        found: dict[int, int] = {}
+        before = 0
+        for event in self.launch.events:
+            when = moment(event.line.clock) if event.line.clock else None
+            # SGLang's clock counts seconds and a carrier's finer: within a second the lines' order counts.
+            second = int(when.timestamp()) if when is not None else before
+            if isinstance(event, _CAUSES):
+                before = second
+            found[id(event)] = second if clocked > 1 or when is None else before
+        return found
 
     def _failure(self, root: Event, roots: Sequence[Event]) -> Failure:
         capture = next((e for e in roots if isinstance(e, CaptureFailed)), None)
@@ -268,6 +314,8 @@ class _Inquest:
         stage = self._stage(root)
         if capture is not None and _near(capture.line, root.line):
             stage = Stage.CUDA_GRAPH
+        if kind is FailureKind.GPU_OOM and stage in (Stage.ARGUMENTS, Stage.DISTRIBUTED):
+            stage = Stage.WEIGHTS  # by the convention of all stages of an overflow: until the weights are loaded
         failure = self._of(root, kind, message)
         return Failure(kind, stage, failure.message, failure.lines, failure.consequences)
 

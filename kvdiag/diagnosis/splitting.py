@@ -303,7 +303,11 @@ class Splitter:
     def _is_later(self, then: Event, now: Event) -> bool:
         """Whether an event came after another; True where no clock tells."""
         before, after = moment(then.line.clock), moment(now.line.clock)
-        return before is None or after is None or after >= before + timedelta(seconds=LATER_S)
+        if before is None or after is None:
+            return True
+        if "T" not in (now.line.clock or "") and before - after > timedelta(hours=12):
+            after += timedelta(days=1)  # a clock without a date went past midnight
+        return after >= before + timedelta(seconds=LATER_S)
 
 
 def _is_anybodys(event: Event) -> bool:
