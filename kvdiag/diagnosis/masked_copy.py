@@ -291,7 +291,7 @@ def _utf8(data: bytes) -> bytes:
 
 def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
     done = 0
-    spans: Sequence[tuple[int, int]] = sensitive_lines(data)
+    spans: Sequence[tuple[int, int]] = sensitive_lines(data, masker.triggers)
     at = 0
     while True:
         if masker.in_key:

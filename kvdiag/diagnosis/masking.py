@@ -27,7 +27,7 @@ class Pattern:
     replacement  what stands for it; {n} is a letter or number that stays the same for the same value throughout an
                  upload, {length} is how many characters were hidden
     keep         values (whole, lower case) that are no secret, as an expression
-    least        how often the literals must stand in a text for it to be searched
+    sign         for literals that stand in every line: an expression without look-around, found wherever the other is
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Pattern:
     replacement: str
     keep: str = ""
     ignore_case: bool = False
-    least: int = 1
+    sign: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The pattern for other programs, JSON-ready. The literals are in lower case, for a text in lower case."""
@@ -68,6 +68,11 @@ _SECRET_LITERALS: Final = tuple(
     for end in "\"'\\"
 ) + ("watermark_key",)  # fmt: skip
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+# Any address but those of this machine, which stand in every access line.
+_ADDRESS_SIGN: Final = (
+    r"(?:^|[^0-9.])(?:[0-9]|[02-9][0-9]|1[013-9]|12|[02-9][0-9][0-9]|1[013-9][0-9]|12[0-689])"
+    r"\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}"
+)
 _COMMON_USERS: Final = (
     r"root|ubuntu|debian|centos|admin|user\d*|runner|jovyan|dynamo|sglang|vllm|nvidia|app|models?|data|shared?|public"
     r"|workspace|work|ec2-user|azureuser|opc|coder|vscode|nobody|nonroot|appuser|default|cache|hf|huggingface|conda"
@@ -175,12 +180,12 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("ip_address", (".",), r"((?:^|[^\w.=/-]|[^=]=|//|[^\w]/|\bip-))(" + _OCTET + r"(?:\." + _OCTET +
             r"){3})(?![\w-]|\.\d)",
             "addr-{n}",
-            _LOCAL, least=3),
+            _LOCAL, sign=_ADDRESS_SIGN),
     Pattern("ip_address", ("::",),
             r"((?:^|[^\w:.]))((?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}"
             r"::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?)(?![\w:])", "addr-{n}", _LOCAL, True),
     Pattern("ip_address", (":",), r"((?:^|[^\w:.]))((?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4})(?![\w:])",
-            "addr-{n}", _LOCAL, True, least=7),
+            "addr-{n}", _LOCAL, True, sign=r"(?:[0-9a-f]{1,4}:){7}"),
     Pattern("host_name", (".svc", ".local", ".internal", ".lan", ".corp", ".intra", ".compute.amazonaws.com"),
             r"((?:^|[^\w./-]|//))([a-z0-9][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63}){0,6}\.(?:svc\.cluster\.local|svc|"
             r"local|internal|lan|corp|intranet"
@@ -217,13 +222,14 @@ class Masker:
     def __init__(self, extra: Sequence[Pattern] = ()) -> None:
         self.counts: dict[str, int] = {}
         self._names: dict[str, dict[str, str]] = {}
-        self._triggers = _Triggers([_Rule(pattern) for pattern in PATTERNS])
+        self.triggers = Triggers()
+        self._rules = [_Rule(pattern) for pattern in PATTERNS]
         self._extra = [(pattern, regex.compile(pattern.expression, _flags(pattern))) for pattern in extra]
         self.in_key = False  # between the lines of a private key, see mask_in_order
 
     def mask(self, text: str) -> str:
         """The text without what must not be shown."""
-        rules = self._triggers.rules(text)
+        rules = [self._rules[number] for number in self.triggers.numbers(text)]
         if not rules:
             return self._mask_extra(text) if self._extra else text
         if len(text) > _LONG:
@@ -337,54 +343,58 @@ def _flags(pattern: Pattern) -> int:
     return int(regex.IGNORECASE) if pattern.ignore_case else 0
 
 
-class _Triggers:
+class Triggers:
     """Which patterns a text calls for, by their literals: nearly every line of a log calls for none."""
 
-    def __init__(self, rules: Sequence[_Rule]) -> None:
-        self._rules = list(rules)
-        self._counted = [n for n, rule in enumerate(rules) if rule.pattern.least > 1]
-        self._plain = [n for n, rule in enumerate(rules) if rule.pattern.least == 1]
+    def __init__(self) -> None:
         self._found: set[int] = set()
+        self._ends: list[int] = []
         self._database: Any = None
         try:
             import hyperscan
         except ImportError:
             return
-        pairs = [(n, literal) for n in self._plain for literal in self._rules[n].pattern.literals]
-        once = hyperscan.HS_FLAG_SINGLEMATCH
+        signs = [(n, sign, p.ignore_case) for n, p in enumerate(PATTERNS) for sign in _signs(p)]
+        base = hyperscan.HS_FLAG_MULTILINE
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
-            expressions=[literal.encode() for _, literal in pairs],
-            ids=[n for n, _ in pairs],
-            flags=[once | (hyperscan.HS_FLAG_CASELESS if self._rules[n].pattern.ignore_case else 0) for n, _ in pairs],
-            literal=True,
+            expressions=[sign.encode() for _, sign, _ in signs],
+            ids=[n for n, _, _ in signs],
+            flags=[base | (hyperscan.HS_FLAG_CASELESS if caseless else 0) for _, _, caseless in signs],
         )
 
-    def rules(self, text: str) -> list[_Rule]:
-        """The rules to try, in the order of the patterns."""
-        if self._database is not None:
-            found = self._found
-            found.clear()
-            self._database.scan(text.encode("utf-8", "replace"), match_event_handler=self._note)
-            wanted = found
-        else:
-            wanted = self._by_find(text)
-        for n in self._counted:
-            pattern = self._rules[n].pattern
-            if text.count(pattern.literals[0]) >= pattern.least:
-                wanted.add(n)
-        return [self._rules[n] for n in sorted(wanted)] if wanted else []
+    def numbers(self, text: str) -> list[int]:
+        """The patterns to try, by their places in PATTERNS."""
+        if self._database is None:
+            return [n for n, pattern in enumerate(PATTERNS) if _calls(pattern, text)]
+        found = self._found
+        found.clear()
+        self._database.scan(text.encode("utf-8", "replace"), match_event_handler=self._note)
+        return sorted(found) if found else []
 
-    def _by_find(self, text: str) -> set[int]:
-        lower = text.lower()
-        return {
-            n
-            for n in self._plain
-            if any(
-                (x.lower() in lower) if self._rules[n].pattern.ignore_case else (x in text)
-                for x in self._rules[n].pattern.literals
-            )
-        }
+    def ends(self, block: bytes) -> list[int] | None:
+        """Where signs of any pattern end in a block, ascending; None where they cannot be looked for at once."""
+        if self._database is None:
+            return None
+        self._ends = []
+        self._database.scan(block, match_event_handler=self._note_end)
+        return sorted(set(self._ends))
 
     def _note(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
         self._found.add(number)
+
+    def _note_end(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
+        self._ends.append(end)
+
+
+def _signs(pattern: Pattern) -> tuple[str, ...]:
+    return (pattern.sign,) if pattern.sign else tuple(re.escape(literal) for literal in pattern.literals)
+
+
+def _calls(pattern: Pattern, text: str) -> bool:
+    if pattern.sign:
+        return re.search(pattern.sign, text, re.IGNORECASE | re.MULTILINE) is not None
+    if pattern.ignore_case:
+        lower = text.lower()
+        return any(literal.lower() in lower for literal in pattern.literals)
+    return any(literal in text for literal in pattern.literals)
