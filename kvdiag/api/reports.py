@@ -16,6 +16,7 @@ from kvdiag.api.callers import Token, TokenOrNobody, caller, must, must_read, sp
 from kvdiag.api.problems import No, answers
 from kvdiag.api.schemas import LogLines, Made, ReportOut, ReportPage, ScenarioIn
 from reports import sharing_trash
+from reports.cursor import page
 from reports.dashboard import with_reports
 from reports.dashboard_search import found_reports
 from reports.deployments_changes import explain, launch_of
@@ -125,6 +126,21 @@ def list_reports(
     asked = {"q": q, "outcome": outcome, "severity": severity, "deployment": deployment}
     found, following = found_reports(team_of(request), asked, size=limit, cursor=cursor)
     return {"items": [shown(request, each.upload, each) for each in found], "next": following}
+
+
+@router.get("/uploads", auth=Token(), response=answers(200, ReportPage, 400), summary="List uploads in any state")
+def list_uploads(
+    request: HttpRequest,
+    trash: bool = False,
+    cursor: Annotated[str, Query(max_length=300)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Any:
+    """The team's uploads, newest first: also those without a report yet or ever; with `trash`, those in the trash."""
+    user = spend(request)
+    must_read(request)
+    uploads = access.visible(Upload, to=user, trash=trash).filter(team=team_of(request))
+    found = page(uploads.select_related("uploader", "deployment"), by="created_at", size=limit, cursor=cursor)
+    return {"items": [shown(request, each, each.newest) for each in with_reports(found.rows)], "next": found.next}
 
 
 @router.get("/reports/{report_id}", auth=TokenOrNobody(), response=answers(200, ReportOut), summary="State and summary")

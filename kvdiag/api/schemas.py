@@ -280,3 +280,30 @@ class AuditPage(Schema):
 
     items: list[AuditOut]
     next: str
+
+
+class SharePage(Schema):
+    """Some links, newest first."""
+
+    items: list[ShareOut]
+    next: str
+
+
+class DeliveryOut(Schema):
+    """One attempt to send an alert or a test."""
+
+    at: datetime
+    alert: int | None
+    is_sent: bool
+    status: int | None
+    error: str
+
+
+class ChannelOut(Schema):
+    """Where alerts are sent, and the newest deliveries; the address only for those who manage the team."""
+
+    id: str
+    kind: str
+    address: str | None
+    is_on: bool
+    deliveries: list[DeliveryOut]

@@ -15,7 +15,17 @@ from ingest.answers import absolute
 from kvdiag.api.callers import Token, TokenOrNobody, must, must_read, spend, team_of
 from kvdiag.api.problems import No, Problem, answers
 from kvdiag.api.reports import Id, find, stored_of
-from kvdiag.api.schemas import AuditPage, MemberOut, ShareIn, ShareOut, TeamOut, TokenIn, TokenOut
+from kvdiag.api.schemas import (
+    AuditPage,
+    ChannelOut,
+    MemberOut,
+    ShareIn,
+    ShareOut,
+    SharePage,
+    TeamOut,
+    TokenIn,
+    TokenOut,
+)
 from reports import sharing_links
 from reports.cursor import page
 from reports.models import ShareLink
@@ -69,6 +79,29 @@ def read_members(request: HttpRequest) -> Any:
     return [
         {"email": each.user.email, "name": each.user.get_full_name(), "role": each.role, "since": each.created_at}
         for each in members
+    ]
+
+
+@router.get(
+    "/team/channels", auth=Token(), response=answers(200, list[ChannelOut]), tags=["team"], summary="Notifications"
+)
+def read_channels(request: HttpRequest) -> Any:
+    """Where alerts go, each with what came of its newest 20 deliveries."""
+    user = spend(request)
+    must_read(request)
+    may_manage = access.may(user, Action.MANAGE, team_of(request))
+    return [
+        {
+            "id": each.public_id,
+            "kind": each.kind,
+            "address": each.address if may_manage else None,
+            "is_on": each.is_on,
+            "deliveries": [
+                {"at": one.at, "alert": one.alert_id, "is_sent": one.is_sent, "status": one.status, "error": one.error}
+                for one in each.deliveries.order_by("-pk")[:20]
+            ],
+        }
+        for each in team_of(request).channels.order_by("pk")
     ]
 
 
@@ -179,6 +212,20 @@ def share_shown(link: ShareLink, url: str | None = None) -> dict[str, Any]:
         **{name: getattr(link, name) for name in names},
         "url": url,
     }
+
+
+@router.get("/shares", auth=Token(), response=answers(200, SharePage, 400), tags=["shares"], summary="All links")
+def list_all_shares(
+    request: HttpRequest,
+    cursor: Annotated[str, Query(max_length=300)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Any:
+    """Every link into the team's reports that was not revoked, newest first; ended ones with their end."""
+    user = spend(request)
+    must(user, Action.SHARE, team_of(request))
+    links = access.visible(ShareLink, to=user).filter(upload__team=team_of(request), revoked_at=None)
+    found = page(links.select_related("upload"), by="created_at", size=limit, cursor=cursor)
+    return {"items": [share_shown(each) for each in found.rows], "next": found.next}
 
 
 @router.get(

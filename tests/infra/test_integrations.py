@@ -97,3 +97,18 @@ def test_no_example_holds_a_key_or_passes_one_as_an_argument() -> None:
         if path.is_file():
             assert not re.search(r"kvd_[A-Za-z0-9]{16,}", path.read_text()), path
             assert "--token " not in path.read_text(), path
+
+
+def test_the_signature_check_in_the_documentation_accepts_our_own_calls_only() -> None:
+    import time
+
+    from reports.alerts_sending import signature
+
+    text = (EXAMPLES.parent / "teams.md").read_text()
+    named: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], named)
+    now, body = int(time.time()), b'{"event":"test"}'
+    assert named["is_genuine"](signature("key", now, body), body, "key")
+    assert not named["is_genuine"](signature("key", now, body), body + b" ", "key")
+    assert not named["is_genuine"](signature("other", now, body), body, "key")
+    assert not named["is_genuine"](signature("key", now - 600, body), body, "key")
