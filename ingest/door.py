@@ -17,6 +17,7 @@ from ingest import rate
 from ingest.arrival import CHUNK, Arrival, Writer, check_free_disk, plain_name
 from ingest.content_encoding import decoded
 from ingest.refusals import Refused, empty, too_large
+from ingest.retention import refuse_full
 from ingest.sender import Sender, refuse_other_sites, sender_of
 from ingest.services import Accepted, Options, accept_upload, known_key
 
@@ -39,12 +40,13 @@ def take_upload(request: HttpRequest, name: str = "") -> Accepted:
 
 
 def spend_upload(sender: Sender) -> None:
-    """Counts an upload against the sender's rate. Raises Refused (429)."""
+    """Counts an upload against the sender's rate, and looks for room in her team. Raises Refused (429, 409)."""
     limits = settings.KVDIAG_LIMITS
     if sender.user is None:
         rate.spend("upload", sender.address_hash, limits.anonymous_uploads_per_minute)
     else:
         rate.spend("upload", sender.key, limits.token_requests_per_minute)
+    refuse_full(sender.team)
 
 
 def announced_length(request: HttpRequest) -> int:

@@ -1,4 +1,4 @@
-"""How long an upload's report and its masked log are kept."""
+"""How long an upload's report and its masked log are kept, and how many of them a team may keep."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Count, Sum
 from django.utils import timezone
 
 from ingest.models import Upload
+from ingest.refusals import Refused
 from teams.models import Team
 
 DAY = timedelta(days=1)
@@ -40,3 +42,19 @@ def log_was_viewed(upload: Upload) -> None:
         until = min(until, upload.expires_at)
     if until - upload.log_until > DAY:
         Upload.objects.filter(pk=upload.pk).update(log_until=until)
+
+
+def refuse_full(team: Team | None) -> None:
+    """Raises Refused (409) when a team keeps as many reports, or as many bytes, as it may."""
+    if team is None:
+        return
+    limits = settings.KVDIAG_LIMITS
+    kept = Upload.objects.filter(team=team).aggregate(reports=Count("pk"), bytes=Sum("bytes_received"))
+    if kept["reports"] >= limits.team_reports:
+        what = f"{limits.team_reports:,} reports"
+    elif (kept["bytes"] or 0) >= limits.team_bytes:
+        what = f"{limits.team_bytes >> 30:,} GiB of logs"
+    else:
+        return
+    sentence = f"{team.name} keeps {what}, the most it may. Delete some, or ask whoever runs this site."
+    raise Refused(409, "team_full", sentence)

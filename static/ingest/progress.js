@@ -34,6 +34,7 @@
     progress.phases.forEach(showPhase);
     progress.known.forEach(showFact);
     set($("#state-words"), progress.title);
+    if (progress.state !== "receiving") set($("#may-close"), $("#may-close").dataset.words);
     set($("#elapsed"), progress.elapsed_s.toFixed(0) + " s so far");
     set($("#ahead"), progress.ahead ? `${progress.ahead} ${progress.ahead === 1 ? "upload" : "uploads"} before this one,` : "");
     if (progress.title !== spoken) { spoken = progress.title; say(spoken); }

@@ -214,7 +214,7 @@ def test_progress_turns_into_the_report_at_the_same_address(page: Page, live_sta
     made = begun(live_stack, log)
     page.goto(made["url"])
     expect(page.locator("[data-phase=received]")).to_have_class("now")
-    expect(page.get_by_text("You can close this page.")).to_be_visible()
+    expect(page.get_by_text("must stay open until all of it has come")).to_be_visible()
     page.reload()
     expect(page.locator("[data-phase=received]")).to_have_class("now")
     token = {"Upload_Token": made["delete_token"]}
