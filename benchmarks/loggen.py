@@ -1,6 +1,6 @@
 """Generates a server's log of any size: a start-up, then traffic, with bars, tracebacks and restarts now and then.
 
-    python benchmarks/loggen.py 1000 > big.log        # MB; the same seed gives the same bytes
+    python benchmarks/loggen.py big.log 1000        # MB; the same seed gives the same bytes
 
 Half of the lines are Decode and Prefill lines, one in a hundred speaks of the start-up, the rest are access lines,
 progress bars and tracebacks.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 RANKS = 8
 _START = (
@@ -69,14 +70,14 @@ def lines(seed: int = 7) -> Iterator[str]:
             elif draw < 0.985:
                 yield f'INFO:     127.0.0.1:{rng.randint(1024, 65535)} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
             elif draw < 0.9945:
-                yield f'  File "/sgl-workspace/sglang/srt/managers/scheduler.py", line {rng.randint(1, 4000)}, in forward'
+                yield f'  File "/sgl-workspace/sglang/srt/managers/scheduler.py", line {rng.randint(1, 4000)}, in run'
             elif draw < 0.9995:
-                yield f"\rMulti-thread loading shards: {rng.randint(0, 100)}% Completed | 3/163 [00:01<01:12,  2.20it/s]"
+                yield f"\rMulti-thread loading shards: {rng.randint(0, 100)}% Completed | 3/163 [00:01<01:12]"
             else:
                 yield f"{stamp(rng.randrange(RANKS))}KV cache pool is full. Retract requests. #retracted_reqs: 1"
 
 
-def write(path: str, megabytes: float, seed: int = 7) -> None:
+def write(path: Path, megabytes: float, seed: int = 7) -> None:
     """Writes a log of about so many megabytes (10^6 bytes). Beyond 64 MB its text repeats."""
     wanted = int(megabytes * 1e6)
     unit = bytearray()
@@ -84,10 +85,10 @@ def write(path: str, megabytes: float, seed: int = 7) -> None:
         unit += line.encode() + b"\n"
         if len(unit) >= min(wanted, 64_000_000):
             break
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         while file.tell() < wanted:
             file.write(unit[: wanted - file.tell()])
 
 
 if __name__ == "__main__":
-    write("/dev/stdout", float(sys.argv[1]))
+    write(Path(sys.argv[1]), float(sys.argv[2]))

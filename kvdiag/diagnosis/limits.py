@@ -29,7 +29,7 @@ class Limits:
     free_unpacked_bytes: int = 16 * MIB
     members: int = 64
     line_bytes: int = 64 * KIB
-    exact_batch_bytes: int = 4 * MIB
+    exact_batch_bytes: int = 2 * MIB
     batch_sample: int = 32
 
 
