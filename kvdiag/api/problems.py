@@ -25,6 +25,7 @@ CODES = {
     "invalid": "422: a parameter or the body does not fit; `message` names it.",
     "bad_cursor": "400: the cursor is not one of ours.",
     "not_ready": "409: the report is not ready yet; ask its status again.",
+    "team_full": "409: the team keeps as many reports as it may.",
     "log_gone": "410: the log of this report is not kept; its figures are.",
     "too_many": "429: too many requests; Retry-After gives the seconds.",
     "internal": "500: our own mistake; the id finds it in the site's log.",

@@ -97,7 +97,7 @@ def shown(request: HttpRequest, upload: Upload, report: StoredReport | None) -> 
     "/reports",
     auth=TokenOrNobody(),
     openapi_extra=RAW_BODY,
-    response={**answers(201, Made, 400, 411, 413, 415, 507), 200: Made},
+    response={**answers(201, Made, 400, 409, 411, 413, 415, 507), 200: Made},
     summary="Send a log",
 )
 def send_report(request: HttpRequest) -> Any:

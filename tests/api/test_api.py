@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -243,7 +244,8 @@ def test_every_list_the_pages_show_is_reachable(world: World, keyed: Keyed, stor
     assert deployment is not None
     client = keyed(world.alice)
     for path in (
-        "/team", "/team/members", "/team/audit", "/tokens", "/deployments", "/findings", "/alerts",
+        "/team", "/team/members", "/team/audit", "/team/channels", "/tokens", "/shares", "/uploads",
+        "/uploads?trash=true", "/deployments", "/findings", "/alerts",
         f"/deployments/{deployment.public_id}", f"/deployments/{deployment.public_id}/launches",
         f"/compare?a={stored.upload.public_id}&b={stored.upload.public_id}",
     ):  # fmt: skip
@@ -258,3 +260,17 @@ def test_the_documentation_page_names_the_readers_own_token(world: World) -> Non
     assert f"kvd_…{secret[-4:]}" in text and secret not in text
     assert "/api/v1/reports/{report_id}/what-if" in text
     assert Client().get("/limits/").status_code == 200
+
+
+def test_a_full_team_is_told_so_and_takes_more_once_there_is_room(world: World, keyed: Keyed, settings: Any) -> None:
+    settings.KVDIAG_LIMITS = dataclasses.replace(settings.KVDIAG_LIMITS, team_reports=2)
+    client = keyed(world.bob, [Scope.UPLOAD])
+
+    def send() -> Any:
+        return client.post(f"{V1}/reports", b"some log\n", content_type="application/octet-stream")
+
+    assert [send().status_code for _ in range(2)] == [201, 201]
+    refused = send()
+    assert (refused.status_code, code(refused)) == (409, "team_full")
+    settings.KVDIAG_LIMITS = dataclasses.replace(settings.KVDIAG_LIMITS, team_reports=3)
+    assert send().status_code == 201

@@ -93,7 +93,9 @@ API: dict[tuple[str, str], Rule] = {
     ("GET", "list_alerts"): Rule(SIGNED), ("GET", "limits"): PUBLIC, ("GET", "read_team"): Rule(SIGNED),
     ("GET", "read_members"): Rule(SIGNED), ("GET", "read_audit"): Rule("owner"), ("GET", "export"): Rule("editor"),
     ("GET", "list_tokens"): Rule(SIGNED), ("POST", "make_token"): Rule(SIGNED), ("DELETE", "drop_token"): Rule("owner"),
-    ("GET", "list_shares"): Rule("editor"), ("POST", "make_share"): Rule("editor"),
+    ("GET", "list_uploads"): Rule(SIGNED), ("GET", "read_channels"): Rule(SIGNED),
+    ("GET", "list_all_shares"): Rule("editor"), ("GET", "list_shares"): Rule("editor"),
+    ("POST", "make_share"): Rule("editor"),
     ("DELETE", "drop_share"): Rule("editor"),
 }  # fmt: skip
 
@@ -105,12 +107,13 @@ def patterns(resolver: URLResolver | None = None, path: str = "/", space: str = 
         if isinstance(each, URLResolver):
             yield from patterns(each, below, each.namespace or space)
         elif isinstance(each, URLPattern):
-            yield (f"{space}:" if space else "") + str(each.name), below
+            yield (f"{space}:" if space else "") + str(each.name or below), below
 
 
 ADDRESSES = dict(patterns())
-# Not here: what asks services that only the running site has, and the short way to the sign-in page.
-ELSEWHERE = {"healthz", "readyz", "signin"}
+# Not here: what asks services that only the running site has, the short way to the sign-in page, and what PUT and
+# DELETE lead to, which take no other method: the last is tried below.
+ELSEWHERE = {"healthz", "readyz", "signin", "/-/put/", "/-/put/<path:name>", "/-/delete/<str:public_id>"}
 PAGES = sorted(name for name in ADDRESSES if not name.startswith(("account_", "api-v1:")) and name not in ELSEWHERE)
 
 
@@ -367,3 +370,19 @@ def told_by_api(person: str, method: str, name: str, answer: HttpResponse) -> li
         elif answer.status_code != 403 and not is_meant:
             wrong.append(said)
     return wrong
+
+
+def test_deleting_by_a_program_takes_the_senders_token_or_an_editors_key(scene: Scene) -> None:
+    from teams.tokens import hash_secret
+    from tests.api.conftest import key_of
+
+    row, path = scene.stored.upload, f"/r/{scene.stored.upload.public_id}/"
+    nobodys = worlds.upload(team=None, uploader=None, delete_token_hash=hash_secret("the senders own"))
+    for person in PERSONS:
+        assert scene.client(person).delete(path).status_code == 404, "a session is no key: no page can use it"
+    assert Client().delete(f"/r/{nobodys.public_id}/", headers={"Upload-Token": "a guess"}).status_code == 404
+    assert Client().delete(f"/r/{nobodys.public_id}/", headers={"Upload-Token": "the senders own"}).status_code == 204
+    keys = {person: key_of(scene.world, getattr(scene.world, person)) for person in ("vera", "bob")}
+    assert Client().delete(path, headers={"Authorization": f"Bearer {keys['vera']}"}).status_code == 404
+    assert Client().delete(path, headers={"Authorization": f"Bearer {keys['bob']}"}).status_code == 204
+    assert not type(row).objects.filter(pk=row.pk).exists()
