@@ -16,8 +16,8 @@ Batch = DecodeBatch | PrefillBatch
 class Series:
     """The batch lines of one launch.
 
-    Counts and peaks are over every line that was read; of the lines, `points` keeps every 2^n-th. The reader may have
-    sampled a long file before: then the file says so, and the peaks are those of all its lines.
+    Counts and peaks are over every line of the log; of the lines, `points` keeps every 2^n-th. The reader may have
+    sampled a long file before: then the file says so, and each line says how many it stands for.
     """
 
     decode_batches: int = 0
@@ -48,7 +48,7 @@ class Series:
     def add(self, batch: Batch) -> None:
         """Take one batch line in; memory stays bounded."""
         if isinstance(batch, DecodeBatch):
-            self.decode_batches += 1
+            self.decode_batches += batch.line.batches
             self.peak_tokens = _most(self.peak_tokens, batch.tokens)
             self.peak_throughput = _most(self.peak_throughput, batch.throughput)
             if batch.accept_length is not None:
@@ -59,7 +59,7 @@ class Series:
             if batch.preallocated_usage is not None:
                 self.peak_preallocated_usage = _most(self.peak_preallocated_usage, batch.preallocated_usage)
         else:
-            self.prefill_batches += 1
+            self.prefill_batches += batch.line.batches
             self.peak_new_tokens = _most(self.peak_new_tokens, batch.new_tokens)
             if batch.pending_tokens is not None:
                 self.peak_pending_tokens = _most(self.peak_pending_tokens, batch.pending_tokens)
