@@ -35,7 +35,11 @@ class Visit:
         if not url.startswith((self.site, "data:", "blob:")):
             self.problems.append(url)
 
-    def open(self, path: str) -> Page:
+    def open(self, path: str, *, charts: bool = False) -> Page:
+        """The page at a path; without its five megabytes of Plotly where a test looks at no live chart."""
+        if not charts:
+            empty = {"body": "", "content_type": "text/javascript"}
+            self.page.route("**/plotly.min*.js", lambda route: route.fulfill(**empty))
         self.page.goto(self.site + path)
         return self.page
 
@@ -67,7 +71,7 @@ def violations(page: Page) -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report_has_no_barrier_and_no_error(visit: Visit, name: str, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    page = visit.open(stored(document(name)))
+    page = visit.open(stored(document(name)), charts=True)
     page.wait_for_load_state("networkidle")
     for part in page.locator("details:not(.menu):not(.navmenu)").all():
         part.evaluate("part => { part.open = true; }")
@@ -79,14 +83,14 @@ def test_a_report_has_no_barrier_and_no_error(visit: Visit, name: str, scheme: s
 def test_no_page_is_wider_than_its_screen(visit: Visit, width: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 900})
     for name in ("kimi-k25-8gpu", "llama-two-launches", "lone-oom-line"):
-        page = visit.open(stored(document(name)))
+        page = visit.open(stored(document(name)), charts=True)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("path", ["/rules/", "/compare/", "/design/"])
 def test_pages_beside_the_report_have_no_barrier(visit: Visit, path: str) -> None:
-    page = visit.open(path)
+    page = visit.open(path, charts=True)
     page.wait_for_load_state("networkidle")
     assert violations(page) == []
     assert visit.problems == []
@@ -94,7 +98,7 @@ def test_pages_beside_the_report_have_no_barrier(visit: Visit, path: str) -> Non
 
 def test_the_comparison_has_no_barrier(visit: Visit) -> None:
     address = stored(document("llama-two-launches"))
-    page = visit.open(f"/compare/?r={address.strip('/').split('/')[-1]}")
+    page = visit.open(f"/compare/?r={address.strip('/').split('/')[-1]}", charts=True)
     page.wait_for_load_state("networkidle")
     expect(page.locator("#plot-budgets .main-svg").first).to_be_visible()
     assert violations(page) == []
@@ -102,7 +106,7 @@ def test_the_comparison_has_no_barrier(visit: Visit) -> None:
 
 
 def test_charts_are_drawn_and_follow_the_unit(visit: Visit) -> None:
-    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
     expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
     expect(page.locator("#plot-budget")).to_contain_text("Weights 72.33")
     page.get_by_role("button", name="tokens", exact=True).click()
@@ -113,14 +117,14 @@ def test_charts_are_drawn_and_follow_the_unit(visit: Visit) -> None:
 
 
 def test_every_rank_can_be_seen(visit: Visit) -> None:
-    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
     expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
     page.get_by_role("button", name="Every rank").click()
     expect(page.locator("#plot-budget")).to_contain_text("TP7")
 
 
 def test_a_click_on_a_segment_leads_to_its_line(visit: Visit) -> None:
-    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
     bar = page.locator("#plot-budget .main-svg").first
     expect(bar).to_be_visible()
     page.locator("#plot-budget").scroll_into_view_if_needed()
@@ -203,7 +207,7 @@ def test_an_impossible_scenario_shows_no_figure(visit: Visit) -> None:
 
 
 def test_the_choice_of_colours_is_kept(visit: Visit) -> None:
-    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
     page.get_by_role("button", name="Dark colours").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.reload()
@@ -212,7 +216,7 @@ def test_the_choice_of_colours_is_kept(visit: Visit) -> None:
 
 
 def test_a_chart_can_be_taken_along(visit: Visit, tmp_path: Path) -> None:
-    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
     expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
     taken = {}
     for kind in ("CSV", "PNG", "SVG"):
@@ -245,7 +249,7 @@ def test_nothing_moves_when_the_charts_arrive(visit: Visit) -> None:
         "window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach(entry => "
         "{ if (!entry.hadRecentInput) window.moved += entry.value; })).observe({type: 'layout-shift', buffered: true});"
     )
-    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
     expect(page.locator("#plot-waterfall .main-svg").first).to_be_visible()
     page.wait_for_load_state("networkidle")
     assert page.evaluate("window.moved") < 0.02
@@ -262,7 +266,7 @@ def test_paper_shows_every_finding(visit: Visit) -> None:
 
 
 def test_512_ranks_can_be_read(visit: Visit) -> None:
-    page = visit.open(stored(with_ranks(512, odd=40)))
+    page = visit.open(stored(with_ranks(512, odd=40)), charts=True)
     expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
     expect(page.locator("#plot-budget")).to_contain_text("× 500")
     assert page.locator("#plot-budget .ytick").count() <= 16
