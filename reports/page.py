@@ -388,7 +388,9 @@ class ReportPage:
     def masked_words(self) -> str:
         masked = dig(self.document, "upload", "masked") or {}
         said = [
-            f"{count} {kind.replace('_', ' ')}{'' if count == 1 else 's'}" for kind, count in masked.items() if count
+            f"{count} {kind.replace('_', ' ')}{'' if count == 1 else 'es' if kind.endswith('s') else 's'}"
+            for kind, count in masked.items()
+            if count
         ]
         return "redacted: " + ", ".join(said) if said else "nothing to redact"
 
