@@ -17,6 +17,7 @@ LOG = Path(__file__).resolve().parent.parent / "corpus" / "kimi-k25-8gpu" / "log
 NOT_SGLANG = "+-----+\n| NVIDIA-SMI 580.10    Driver Version: 580.10 |\n+-----+\n"
 REPORT = re.compile(r"/r/[\w-]{20,}/$")
 READY = "159,277"
+expect.set_options(timeout=30_000)  # the machine that tests may be busy
 
 
 @pytest.fixture
