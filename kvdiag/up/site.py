@@ -133,13 +133,15 @@ class Site:
         if mark.exists():
             return
         command = [sys.executable, "-m", "django", "setup_link"]
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-            if done.returncode == 0 and not done.stdout.strip():
-                mark.touch()
-            elif done.returncode == 0:
-                link = self.address.rstrip("/") + done.stdout.strip()
-                say(f"the first account is made at {link}   (works once, for a day)")
+        asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        while asked.poll() is None:
+            if self.asked_to_stop.wait(0.1):
+                asked.kill()
+        path = asked.communicate()[0].strip()
+        if asked.returncode == 0 and path:
+            say(f"the first account is made at {self.address.rstrip('/')}{path}   (works once, for a day)")
+        elif asked.returncode == 0:
+            mark.touch()
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+import pytest
+from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.live import ROOT
@@ -35,3 +37,11 @@ def test_every_address_that_is_named_exists() -> None:
         for name in pattern.findall(path.read_text())
     }
     assert {(place, name) for place, name in named if name not in known} == set()
+
+
+@pytest.mark.django_db
+def test_the_json_answer_to_a_put_names_the_report(client: Client) -> None:
+    """`curl -T server.log -H 'Accept: application/json' <site>/`"""
+    answer = client.put("/server.log", b"no log of a server\n", "text/plain", headers={"accept": "application/json"})
+    assert answer.status_code == 201
+    assert answer.json()["report"].endswith(f"/r/{answer.json()['id']}.json")
