@@ -22,15 +22,15 @@ from kvdiag.diagnosis.units import format_gib, to_gib
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     oom = judgements.fragmented(case)
-    if oom is None or oom.reserved_unallocated is None or oom.tried is None:
+    held = None if oom is None else judgements.held_unused(oom)
+    if oom is None or held is None or oom.tried is None:
         return
     yield Finding(
-        summary=f"{format_gib(oom.reserved_unallocated)} lay reserved but unused when"
-        f" {format_gib(oom.tried)} were asked for",
+        summary=f"{format_gib(held)} lay reserved but unused when {format_gib(oom.tried)} were asked for",
         why="The allocator held enough, but not in one piece.",
         formula="reserved but unallocated ≥ asked for",
         ranks=(oom.rank,),
-        evidence=cite(oom, figure="reserved_unallocated_gib", value=to_gib(oom.reserved_unallocated, 4)),
+        evidence=cite(oom, figure="reserved_unallocated_gib", value=to_gib(held, 4)),
         remedies=(
             Remedy(
                 "PYTORCH_CUDA_ALLOC_CONF",

@@ -38,10 +38,11 @@ def check(case: Case) -> Iterator[Finding]:
     if not is_short(case) and not full:
         return
     yield Finding(
-        summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now)",
+        summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now); {ACCURACY}",
         why="Plain heads double; latent and index parts gain less.",
         evidence=cite(pool, figure="bytes_per_token", value=round(size.target)),
-        remedies=remedies(eight_bit_kv(case)),
-        severity=Severity.ADVICE,
+        remedies=() if is_short(case) else remedies(eight_bit_kv(case)),
+        severity=Severity.INFO if is_short(case) else Severity.ADVICE,
+        part_of="pool-below-one-request" if is_short(case) else "",
         confidence=Confidence.LIKELY,
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.judgements import flag_is_given, fullest
 from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, rule
@@ -26,11 +27,13 @@ def check(case: Case) -> Iterator[Finding]:
         return
     running = case.launch.series.peak_running
     fewer = None if running is None or running < 2 else str(max(1, running - 1))
+    idle_window = batch.swa_usage is not None and batch.swa_usage < case.thresholds.swa_idle
     yield Finding(
         summary=f"The KV pool is full (usage {batch.usage:.2f})"
         + (f" at {batch.running} running requests" if batch.running else ""),
         why="The GPU has not overflowed: the pool's tokens are all in use.",
         evidence=(Evidence(batch.line, "token usage", batch.usage),),
+        severity=Severity.WARNING if idle_window or case.launch.has(Retraction) else Severity.ADVICE,
         remedies=remedies(
             knob(case, "--max-running-requests", Direction.LOWER, to=fewer, cost="It costs concurrency: others wait."),
             None

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules.judgements import excess_after_pool, loader_memory_held, reserve
+from kvdiag.diagnosis.rules.judgements import excess_after_pool, is_short, loader_memory_held, memory_came_back, reserve
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
 
@@ -27,9 +27,11 @@ def check(case: Case) -> Iterator[Finding]:
     if not loader_memory_held(case):
         return
     excess, kept, free = excess_after_pool(case), reserve(case), case.free_at_end
-    idle = excess if excess is not None else free.available if free is not None else None
+    back = memory_came_back(case)
+    idle = back if back is not None else excess if excess is not None else free.available if free is not None else None
     tokens = "" if case.tokens is None else f"The pool holds {format_tokens(case.tokens)} tokens, yet "
     beyond = "" if kept is None else f" beyond the reserve of {format_gib(kept)}"
+    tiny = case.tokens is not None and case.tokens <= case.thresholds.pool_tiny_tokens
     yield Finding(
         summary=f"{tokens}{format_gib(idle or 0)} stay free{beyond}: loading buffers were counted as in use",
         why="The budget was measured before the loader's buffers were released; the fraction and the"
@@ -44,6 +46,7 @@ def check(case: Case) -> Iterator[Finding]:
                 cost="It costs an upgrade; the pool then takes what the fraction allows.",
             ),
         ),
+        severity=Severity.WARNING if tiny or is_short(case) else Severity.ADVICE,
         confidence=Confidence.LIKELY,
         stake=to_gib(idle) or 0.0,
     )

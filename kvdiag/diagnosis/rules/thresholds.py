@@ -42,7 +42,7 @@ class Thresholds:
     rank_spread_share: float = 0.02  # of the card, so that big cards may differ a little more
     reserve_excess: Bytes = _gib(1)  # free after the pool above the reserve: something was counted that came back
     returned_memory: Bytes = _gib(0.25)  # free memory that rises while a draft's pool is built
-    fragmentation_block: Bytes = _gib(0.125)  # less lies about in every process
+    fragmentation_block: Bytes = _gib(0.25)  # less lies about in every process
     trainer_request: Bytes = _gib(8)
     foreign_memory: Bytes = _gib(2)  # held by another process, beyond a context
     context_least: Bytes = _gib(0.3)  # a CUDA context and what comes with it

@@ -29,7 +29,8 @@ def check(case: Case) -> Iterator[Finding]:
     cause = judgements.cause_of_transient(case, oom)
     tried, free = oom.tried or Bytes(0), oom.free
     beside = "" if free is None else f"; {format_gib(free)} were free"
-    held = "" if oom.reserved_unallocated is None else f", and only {format_gib(oom.reserved_unallocated)} lay reserved"
+    unused = judgements.held_unused(oom)
+    held = "" if unused is None else f", and only {format_gib(unused)} lay reserved"
     decode = judgements.last_batch_kind(case, oom) == "decode"
     sure = judgements.stage(case, oom) is not None
     offers = (

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
-from kvdiag.diagnosis.rules.judgements import checkpoint_share, ranks_of, weights_used
+from kvdiag.diagnosis.rules.judgements import checkpoint_share, memory_ran_out, ranks_of, refusals, weights_used
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, format_gib, to_gib
 
@@ -41,6 +41,6 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of(loaded[:64]),
         evidence=cite(first, figure="weights gib", value=to_gib(used, 4)),
         confidence=Confidence.LIKELY,
-        severity=Severity.ADVICE if case.is_ready else Severity.WARNING,
+        severity=Severity.WARNING if memory_ran_out(case) or refusals(case) else Severity.ADVICE,
         stake=to_gib(round(used - expected)) or 0.0,
     )

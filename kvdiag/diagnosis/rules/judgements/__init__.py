@@ -31,6 +31,7 @@ from kvdiag.diagnosis.rules.judgements.arguments import (
     size_of,
     speaks_of_late_release,
     stages_in_pipeline,
+    unified_device,
 )
 from kvdiag.diagnosis.rules.judgements.captures import (
     CaptureOverflow,
@@ -47,6 +48,7 @@ from kvdiag.diagnosis.rules.judgements.overflows import (
     foreign_memory,
     fragmented,
     free_at,
+    held_unused,
     is_draft_pool,
     is_draft_start,
     is_small,
@@ -114,7 +116,6 @@ from kvdiag.diagnosis.rules.judgements.surroundings import (
     other_cause,
     printed_card,
     slow_load,
-    unified_device,
     virtual_sizes,
 )
 
@@ -146,6 +147,7 @@ __all__ = [
     "has_window",
     "held_before_start",
     "held_by",
+    "held_unused",
     "inbalance_switch",
     "is_before",
     "is_draft_pool",

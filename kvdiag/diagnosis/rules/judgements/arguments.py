@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.platform import UnifiedMemoryDevice
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.rules.rule import Case
 
@@ -121,3 +124,12 @@ def asks_for_offload(case: Case) -> bool:
 def keeps_experts(case: Case) -> bool:
     """Whether the command keeps a number of experts on the GPU."""
     return (case.launch.number_of("kt_num_gpu_experts") or 0) > 0
+
+
+def unified_device(case: Case) -> Event | None:
+    """The line that names a device whose memory is the host's."""
+    found = case.launch.first(UnifiedMemoryDevice)
+    if found is not None:
+        return found
+    named = [e for e in case.launch.each(DeviceNamed) if re.search(r"GB10|Thor|Orin", e.name or "")]
+    return named[0] if named else None

@@ -160,7 +160,7 @@ def transient(case: Case) -> DeviceOutOfMemory | None:
         return None
     if oom.free is not None and oom.tried <= oom.free:
         return None
-    if not is_small(oom.reserved_unallocated, oom.tried) or is_draft_start(case, oom):
+    if not is_small(held_unused(oom), oom.tried) or is_draft_start(case, oom):
         return None
     return oom if stage(case, oom) in (Stage.SERVING, Stage.WARMUP, None) else None
 
@@ -205,12 +205,21 @@ def large_prefill_before(case: Case, event: Event) -> PrefillBatch | None:
     return last if last.new_tokens >= (min(large, chunk) if chunk and chunk > 0 else large) else None
 
 
+def held_unused(oom: DeviceOutOfMemory) -> Bytes | None:
+    """What the allocator holds unused: as printed, else reserved less allocated, as older messages have it."""
+    if oom.reserved_unallocated is not None or oom.reserved is None or oom.allocated is None:
+        return oom.reserved_unallocated
+    return Bytes(max(0, oom.reserved - oom.allocated))
+
+
 def fragmented(case: Case) -> DeviceOutOfMemory | None:
     """The first overflow that the allocator could have served, had its unused memory been in one piece."""
     limits = case.thresholds
     for oom in overflows(case):
-        held, tried = oom.reserved_unallocated, oom.tried
+        held, tried = held_unused(oom), oom.tried
         if held is None or not tried or held < tried or is_trainers(case, oom) or is_draft_start(case, oom):
+            continue
+        if stage(case, oom) is Stage.WEIGHTS:
             continue
         if len(small_processes(case, oom)) > 1:
             continue

@@ -18,6 +18,7 @@ from kvdiag.diagnosis.rules.judgements.arguments import (
     is_in_command,
     ranks_in_tensor_group,
     stages_in_pipeline,
+    unified_device,
 )
 from kvdiag.diagnosis.rules.judgements.overflows import memory_ran_out
 from kvdiag.diagnosis.rules.judgements.places import is_before
@@ -161,6 +162,9 @@ def loader_memory_held(case: Case) -> bool:
     )
 
 
+CAME_BACK_SHARE = 0.04  # of the opening: less moves from start to start
+
+
 def loads_a_draft(case: Case) -> bool:
     """Whether a draft model speculates: by the arguments, a second load or a second pool."""
     loads: dict[str, int] = {}
@@ -171,8 +175,9 @@ def loads_a_draft(case: Case) -> bool:
 
 def memory_came_back(case: Case) -> Bytes | None:
     """How much free memory rose after the target's pool, where no draft explains it; None where it did not."""
-    if cap(case) is not None or loads_a_draft(case):
+    if cap(case) is not None or loads_a_draft(case) or unified_device(case) is not None:
         return None
+    least = max(case.thresholds.reserve_excess, CAME_BACK_SHARE * (case.opening_size or 0))
     best: Bytes | None = None
     for ledger in case.ledgers:
         pool = ledger.reading(Moment.POOL_END)
@@ -180,7 +185,7 @@ def memory_came_back(case: Case) -> Bytes | None:
             continue
         later = [r.available for r in ledger.readings if is_before(pool.line, r.line)]
         rise = Bytes(max(later) - pool.available) if later else Bytes(0)
-        if rise > case.thresholds.reserve_excess and (best is None or rise > best):
+        if rise > least and (best is None or rise > best):
             best = rise
     return best
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.distributed import UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
@@ -17,7 +15,6 @@ from kvdiag.diagnosis.events.failure import (
     ProcessFailed,
     Traceback,
 )
-from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory
 from kvdiag.diagnosis.events.kv_pool import KVPoolReserved, PoolEnd
 from kvdiag.diagnosis.events.libraries import (
@@ -37,7 +34,6 @@ from kvdiag.diagnosis.events.platform import (
     MemorySaver,
     SharedMemoryFull,
     TrainerLine,
-    UnifiedMemoryDevice,
     VirtualSize,
 )
 from kvdiag.diagnosis.events.requests import (
@@ -52,7 +48,7 @@ from kvdiag.diagnosis.events.server_args import ArgumentsRefused
 from kvdiag.diagnosis.events.weights import LoadBarrier, Offload
 from kvdiag.diagnosis.ledger.model import Basis, Pool
 from kvdiag.diagnosis.outcome import FailureKind, Stage
-from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload
+from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload, unified_device
 from kvdiag.diagnosis.rules.judgements.captures import capture_errors
 from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, stage
 from kvdiag.diagnosis.rules.judgements.places import is_before, last_before, place
@@ -102,15 +98,6 @@ def held_before_start(case: Case) -> Bytes | None:
     if held is None or card is None:
         return None
     return held if held > max(case.thresholds.context_most, 0.1 * card) else None
-
-
-def unified_device(case: Case) -> Event | None:
-    """The line that names a device whose memory is the host's."""
-    found = case.launch.first(UnifiedMemoryDevice)
-    if found is not None:
-        return found
-    named = [e for e in case.launch.each(DeviceNamed) if re.search(r"GB10|Thor|Orin", e.name or "")]
-    return named[0] if named else None
 
 
 def virtual_sizes(case: Case) -> list[Event]:
