@@ -14,6 +14,8 @@ from kvdiag.up.preflight import CannotStart, check_port, claim_folder, release_f
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::")
+# On one's own machine, with no proxy before it, every request is one's own: scripts may send many logs in a row.
+OWN_MACHINE = {"KVDIAG_ANONYMOUS_UPLOADS_PER_MINUTE": "600", "KVDIAG_ANONYMOUS_READS_PER_MINUTE": "6000"}
 
 
 def main() -> None:
@@ -63,6 +65,9 @@ def run(host: str, port: int, data: Path) -> None:
     try:
         check_port(host, port, patience_s=10.0 if was_killed else 0.0)
         os.environ["KVDIAG_DATA"] = str(data)
+        if host in LOOPBACK and not os.environ.get("KVDIAG_TRUSTED_PROXIES"):
+            for name, rate in OWN_MACHINE.items():
+                os.environ.setdefault(name, rate)
         if host not in LOOPBACK and "KVDIAG_ALLOWED_HOSTS" not in os.environ:
             os.environ["KVDIAG_ALLOWED_HOSTS"] = ",".join(own_names() if host in EVERYWHERE else [host])
         from kvdiag.up.site import Site  # after the environment is complete: it reads the settings
