@@ -65,7 +65,7 @@ def run(host: str, port: int, data: Path) -> None:
     try:
         check_port(host, port, patience_s=10.0 if was_killed else 0.0)
         os.environ["KVDIAG_DATA"] = str(data)
-        if host in LOOPBACK and not os.environ.get("KVDIAG_TRUSTED_PROXIES"):
+        if host in LOOPBACK and os.environ.get("KVDIAG_TRUSTED_PROXIES", "0") in ("", "0"):
             for name, rate in OWN_MACHINE.items():
                 os.environ.setdefault(name, rate)
         if host not in LOOPBACK and "KVDIAG_ALLOWED_HOSTS" not in os.environ:
