@@ -483,7 +483,7 @@ class MambaCheckpointPool(Event):
         "c4_state_fixed": rf"c4_state_fixed={GIB}",
         "swa_fixed": rf"swa_fixed={GIB}",
         "swa_ring_fixed": rf"swa_ring_fixed={GIB}",
-        "tokens": rf"full_token={NUMBER}",
+        "tokens": rf"\bfull_token={NUMBER}",
     },
     samples={
         "0.5.12..0.5.14": (

@@ -16,6 +16,7 @@ from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
 from kvdiag.diagnosis.events.hardware import CardTable, DeviceNamed
 from kvdiag.diagnosis.events.host_memory import HostPool
 from kvdiag.diagnosis.events.kv_pool import (
+    DeepSeekV4Budget,
     KVPoolAllocated,
     KVPoolReserved,
     MambaCheckpointPool,
@@ -258,6 +259,7 @@ class _RankBook:
         before = ledger.closing
         assert before is not None
         drop = Bytes(before.available - reading.available)
+        self._pool_by_budget(before, reading)
         entries = self._split_pools(self.step.entries)
         rest = Bytes(drop - sum(e.size for e in entries))
         ledger.entries.extend(entries)
@@ -280,13 +282,30 @@ class _RankBook:
         else:
             ledger.entries.append(Entry(Pool.UNEXPLAINED, reading.model, rest, Basis.DERIVED, lines, what))
 
+    def _pool_by_budget(self, before: Reading, reading: Reading) -> None:
+        """Where the end of the load is missing, a pool without a line of its own takes tokens times bytes a token."""
+        if before.moment is not Moment.WEIGHTS_BEGIN or reading.moment is Moment.WEIGHTS_END or self.step.entries:
+            return
+        budgets = self.launch.each(DeepSeekV4Budget, rank=self.ledger.rank)
+        limits = self.launch.first(ServerLimits)
+        if not budgets or budgets[-1].bytes_per_token is None:
+            return
+        tokens = [n for n in (budgets[-1].tokens, limits.tokens if limits else None) if n is not None]
+        if tokens:
+            size = Bytes(round(min(tokens) * budgets[-1].bytes_per_token))
+            self._enter(Pool.KV_CACHE, reading.model, size, Basis.DERIVED, budgets[-1].line, "tokens × bytes a token")
+
     def _destination(self, before: Reading, reading: Reading, entries: list[Entry]) -> tuple[Pool, str]:
         """Where the part of a drop goes that no printed figure accounts for."""
         took = {e.pool for e in entries}
+        if before.moment is Moment.WEIGHTS_BEGIN and reading.moment not in (Moment.WEIGHTS_BEGIN, Moment.WEIGHTS_END):
+            if took & {Pool.KV_CACHE, Pool.SWA_KV_CACHE}:
+                return Pool.WEIGHTS, "no line prints the end of the load; what the pools leave of the drop"
+            return Pool.UNEXPLAINED, "weights and pools together: no line tells one from the other"
         match reading.moment:
             case Moment.WEIGHTS_END if before.moment is Moment.WEIGHTS_BEGIN:
                 return (Pool.UNEXPLAINED, "") if Pool.WEIGHTS in took else (Pool.WEIGHTS, "")
-            case Moment.POOL_END if before.moment in (Moment.WEIGHTS_END, Moment.POOL_END, Moment.WEIGHTS_BEGIN):
+            case Moment.POOL_END if before.moment in (Moment.WEIGHTS_END, Moment.POOL_END):
                 if took & {Pool.KV_CACHE, Pool.SWA_KV_CACHE, Pool.MAMBA_STATE} or self.launch.has(KVPoolReserved):
                     return Pool.REQUEST_TABLE, ""
                 return Pool.KV_CACHE, "no line prints the pool; what was taken from the weights to its end"

@@ -7,6 +7,7 @@ from kvdiag.diagnosis.events.buffers import BufferAllocated
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostPool
 from kvdiag.diagnosis.events.kv_pool import (
+    DeepSeekV4Budget,
     KVPoolAllocated,
     KVPoolReserved,
     MambaPool,
@@ -217,3 +218,11 @@ def test_figures_of_absurd_length_are_no_figures() -> None:
 
 def test_a_renamed_line_is_shown_as_not_understood() -> None:
     assert type(next(iter(MATCHER.read([LogLine(0, 1, "Model weights ready. avail mem=1.00 GB")])))) is NotUnderstood
+
+
+def test_the_tokens_of_a_deepseek_v4_budget_are_not_its_bytes_a_token() -> None:
+    event = read(
+        DeepSeekV4Budget,
+        "DSv4 memory calculation: bytes_per_full_token=15955.85, available_bytes=19.58 GB, full_token=1317632",
+    )
+    assert (event.bytes_per_token, event.tokens) == (15955.85, 1317632)

@@ -202,3 +202,25 @@ def test_a_pool_line_without_tokens_takes_them_from_the_summary() -> None:
         "max_total_num_tokens=105531, max_prefill_tokens=16384, max_running_requests=2049, context_len=131072",
     )
     assert one.kv_tokens == 105531
+
+
+def test_a_pool_known_by_its_rate_is_told_from_weights_whose_end_is_missing() -> None:
+    one = ledger(
+        "Load weight begin. avail mem=93.61 GB",
+        "DSv4 memory calculation: bytes_per_full_token=15955.85, available_bytes=45.78 GB, full_token=3080960",
+        "Memory pool end. avail mem=10.18 GB",
+    )
+    assert gib(one, Pool.KV_CACHE) == 45.78
+    assert gib(one, Pool.WEIGHTS) == 37.65
+
+
+def test_weights_and_pool_that_no_line_tells_apart_are_not_called_a_pool() -> None:
+    one = ledger("Load weight begin. avail mem=93.61 GB", "Memory pool end. avail mem=10.18 GB")
+    assert gib(one, Pool.KV_CACHE) is None
+    assert gib(one, Pool.UNEXPLAINED) == 83.43
+
+
+def test_a_printed_pool_leaves_the_rest_of_the_drop_to_weights_whose_end_is_missing() -> None:
+    one = ledger("Load weight begin. avail mem=94.04 GB", *POOL)
+    assert gib(one, Pool.KV_CACHE) == 10.42
+    assert gib(one, Pool.WEIGHTS) == 72.34
