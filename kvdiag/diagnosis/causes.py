@@ -59,6 +59,7 @@ from kvdiag.diagnosis.splitting import STARTUP
 
 MESSAGE = 2_000  # characters of a message that are kept
 CONSEQUENCES = 20
+ENDS_NEAR = 64  # of the last ends of processes, that are looked at for one beside an error
 SAME_PLACE = 400  # lines within which a traceback's parts stand together
 CHAIN_S = 5  # within which errors of one rank are taken for one chain
 LIVES_ON_S = 60.0  # a server that still serves after this long, or this many lines, has survived
@@ -218,7 +219,9 @@ class _Inquest:
         weak = isinstance(event, _OFTEN_DEALT_WITH)
         if weak and self._went_on(event):
             return False
-        if any(self.place[id(e)] >= at or _near(e.line, event.line) for e in self.ends):
+        if self.ends and self.place[id(self.ends[-1])] >= at:
+            return True
+        if any(_near(e.line, event.line) for e in self.ends[-ENDS_NEAR:]):
             return True
         if isinstance(event, SlotLeak):
             return "Error" in event.line.text
