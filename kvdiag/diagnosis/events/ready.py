@@ -79,6 +79,15 @@ class HttpServerStarted(Event):
 
 
 @read_from(
+    r"SSL enabled: certfile=",
+    samples={"0.5.10..0.5.23": "SSL enabled: certfile=/etc/tls/tls.crt, keyfile=/etc/tls/tls.key"},
+    source="sglang/srt/entrypoints/http_server.py",
+)
+class EncryptionOn(Event):
+    """The HTTP server speaks TLS."""
+
+
+@read_from(
     r"Dummy health check server started|Starting dummy health check server|Dummy health check server scheduled",
     samples={
         "0.4.6..0.5.3": (

@@ -262,6 +262,18 @@ class MemorySaverOff(Event):
     samples={"0.5.3..0.5.23": "Using draft model load_format: 'auto'"},
     source=_SOURCE,
 )
+@read_from(
+    r"Initialized DFLASH draft runner\.|DFLASH draft runner ready\.",
+    constants={"what": "DFLASH draft"},
+    samples={
+        "0.5.11..0.5.23": (
+            "Initialized DFLASH draft runner. attention_backend=fa3, model=DFlashDraftModel, block_size=16,"
+            " draft_window_size=None, compact_cache=False",
+            "DFLASH draft runner ready. mask_token=1",
+        )
+    },
+    source="sglang/srt/speculative: DFLASH",
+)
 class LoadNotice(Event):
     """How the next weights are loaded. `what` names it; the draft's load format stands just before the draft loads."""
 
