@@ -145,6 +145,7 @@
   const read = (id) => { const script = document.getElementById(id); return script ? JSON.parse(script.textContent) : null; };
   function paint(plot) { if (plot.el.clientWidth && plot.figure) draw(plot.el, plot.figure, plot.unit); }
   function add(el, figure) {
+    if (!window.Plotly) return null;   // it did not arrive: the still drawing stays
     const plot = plots.get(el) || { el, unit: "gib" };
     plot.figure = figure;
     const isNew = !plots.has(el);
