@@ -466,6 +466,14 @@ _EVERYWHERE = frozenset(
 )
 
 
+def comes_later(field: str, releases: ReleaseRange) -> bool:
+    """Whether a setting surely came only after these releases; False for one that the table lacks."""
+    rows = _rows().get(field)
+    if rows is None or field in _EVERYWHERE:
+        return False
+    return releases.reaches(str(rows[0][1])) is False
+
+
 @cache
 def fields_by_release(releases: tuple[Release, ...]) -> dict[Release, frozenset[str]]:
     """The fields of the table that each of these releases has; post releases count with their release."""
@@ -483,4 +491,4 @@ def fields_by_release(releases: tuple[Release, ...]) -> dict[Release, frozenset[
     }
 
 
-__all__ = ["COMPUTED", "RENAMED", "Default", "defaults_of", "fields_by_release", "names_of"]
+__all__ = ["COMPUTED", "RENAMED", "Default", "comes_later", "defaults_of", "fields_by_release", "names_of"]

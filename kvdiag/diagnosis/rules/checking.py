@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from dataclasses import dataclass, field
 
+from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules.clearing import Cleared, cleared_suspects, figures_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Rule
@@ -63,7 +64,7 @@ def check_all(case: Case) -> Checked:
             checked.not_run.append((rule, f"the log has no {', '.join(line_names(missing))}"))
             continue
         try:
-            found = [_completed(x, rule) for x in rule.check(case)]
+            found = [_completed(x, rule, case) for x in rule.check(case)]
         except Exception:
             log.exception("rule %s failed", rule.id)
             checked.not_run.append((rule, "it failed on this log; the failure is in kvdiag's own log"))
@@ -81,11 +82,15 @@ def check_all(case: Case) -> Checked:
     return checked
 
 
-def _completed(finding: Finding, rule: Rule) -> Finding:
-    """A finding with its rule's name and severity; each line is cited once."""
+def _completed(finding: Finding, rule: Rule, case: Case) -> Finding:
+    """A finding with its rule's name and severity; each line is cited once, and no flag offered that came later."""
     first = {(e.line.file, e.line.number): e for e in reversed(finding.evidence)}
     kept = tuple(e for e in finding.evidence if first[e.line.file, e.line.number] is e)
-    return dataclasses.replace(finding, rule=rule.id, severity=finding.severity or rule.severity, evidence=kept)
+    offers = tuple(
+        x for x in finding.remedies if not comes_later(x.flag.lstrip("-").replace("-", "_"), case.launch.releases)
+    )
+    severity = finding.severity or rule.severity
+    return dataclasses.replace(finding, rule=rule.id, severity=severity, evidence=kept, remedies=offers)
 
 
 def _order(finding: Finding) -> tuple[int, int, float, str]:

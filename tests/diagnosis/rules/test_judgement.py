@@ -187,3 +187,18 @@ def test_where_a_refusal_and_an_overflow_meet_no_direction_is_given() -> None:
     found = launch_of(log)["findings"]
     assert found[0]["rule"] == "no-feasible-fraction"
     assert "--mem-fraction-static" not in {r["flag"] for f in found for r in f["remedies"]}
+
+
+LATENT = """[2026-02-26 16:41:18 TP{rank}] KV Cache is allocated. #tokens: 2454421, KV size: 160.63 GB
+[2026-02-26 16:41:18 TP{rank}] Memory pool end. avail mem=45.24 GB
+"""
+
+
+def test_a_flag_that_came_after_the_logs_release_is_not_offered() -> None:
+    def offered(version: str) -> set[str]:
+        log = f"SGLang version: {version}\n" + "".join(LATENT.format(rank=n) for n in range(2))
+        found = next(x for x in launch_of(log)["findings"] if x["rule"] == "mla-kv-replicated")
+        return {x["flag"] for x in found["remedies"]}
+
+    assert "--dcp-size" not in offered("0.5.9")
+    assert "--dcp-size" in offered("0.5.19")
