@@ -291,8 +291,10 @@ def _sampled(
 
 
 def _span(ranges: list[str]) -> str | None:
-    """From the first release of the ranges to the last."""
-    ends = [end for when in ranges if when for end in (when.partition("..")[0], when.rpartition("..")[2])]
+    """From the first release of the ranges to the last; None where a wording is of no release."""
+    if not all(ranges):
+        return None
+    ends = [end for when in ranges for end in (when.partition("..")[0], when.rpartition("..")[2])]
     if not ends:
         return None
     ordered = sorted(ends, key=lambda text: [int(x) for x in re.findall(r"\d+", text)])
@@ -321,7 +323,9 @@ def _reader(pattern: FieldPattern, hint: Any) -> Reader:
     """From a line's text to the field's value; None where the line has none."""
     if isinstance(pattern, Every):
         return _every(pattern.pattern, hint)
-    search = expression(pattern if isinstance(pattern, str) else pattern.pattern)
+    wanted = pattern if isinstance(pattern, str) else pattern.pattern
+    # "type=" must not be found at the end of "dtype=".
+    search = expression(rf"\b{wanted}" if re.match(r"\w+=", wanted) else wanted)
     convert = _converter(hint, pattern)
 
     def read(text: str) -> Any:

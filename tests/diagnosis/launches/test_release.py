@@ -61,3 +61,9 @@ def test_the_range_compares_with_releases(read: Read, start: Start) -> None:
     assert launch.releases.reaches("0.4.6") is True
     assert launch.releases.reaches("0.5.14") is False
     assert launch.releases.reaches("0.5.0") is None
+
+
+def test_lines_of_no_release_narrow_nothing(read: Read, start: Start) -> None:
+    web = "[2026-03-01 10:00:31] INFO:     Uvicorn running on http://127.0.0.1:30000 (Press CTRL+C to quit)\n"
+    [launch] = read(start(args=None, ready=False) + web)
+    assert (launch.release["from"], launch.release["before"]) == ("0.4.7", "0.5.9")
