@@ -204,7 +204,7 @@ class AdaptiveState(Event):
     r"Registering \d+ cuda graph addresses",
     literals=("cuda graph addresses",),
     fields={"count": rf"Registering {NUMBER}"},
-    samples={"0.4.5..0.5.23": "Registering 3492 cuda graph addresses"},
+    samples=("Registering 3492 cuda graph addresses",),
     source="sglang/srt/distributed/device_communicators/custom_all_reduce.py",
 )
 class GraphAddresses(Event):

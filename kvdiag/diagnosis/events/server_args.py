@@ -166,10 +166,7 @@ class ServerArgsFragment(Event):
     literals=("prefill size is adjusted", "prefill_size is adjusted"),
     fields={"value": r"adjusted (?:from \d+ )?to (\d+)"},
     constants={"argument": "chunked_prefill_size"},
-    samples={
-        "0.3.6..0.5.23": "DP attention is enabled. The chunked prefill size is adjusted to 4096 to avoid MoE kernel"
-        " issues."
-    },
+    samples={"": "DP attention is enabled. The chunked prefill size is adjusted to 4096 to avoid MoE kernel issues."},
     source=_ARGS,
 )
 @read_from(
@@ -177,7 +174,7 @@ class ServerArgsFragment(Event):
     fields={"value": r"(?:requests is reset to|max_running_requests to) (\d+)"},
     literals=("Max running requests is reset to", "for speculative decoding"),
     constants={"argument": "max_running_requests"},
-    samples={"0.4.3..0.5.23": "Max running requests is reset to 48 for speculative decoding."},
+    samples={"": "Max running requests is reset to 48 for speculative decoding."},
     source=_ARGS,
 )
 @read_from(
@@ -186,7 +183,7 @@ class ServerArgsFragment(Event):
     fields={"value": r"page[ _]size to (\d+)"},
     constants={"argument": "page_size"},
     samples={
-        "0.4.7..0.5.23": (
+        "": (
             "Setting page size to 64 for FlashMLA attention backend.",
             "Setting page_size to 64 for the DSA attention backend.",
         )

@@ -305,7 +305,7 @@ class RetractionAborted(Event):
 
 @read_from(
     r"Testing retraction\.",
-    samples={"0.4.7..0.5.23": "Testing retraction. #retracted_reqs: 1, #new_token_ratio: 0.5 -> 0.6"},
+    samples={"": "Testing retraction. #retracted_reqs: 1, #new_token_ratio: 0.5 -> 0.6"},
     source="sglang/srt/managers/scheduler.py",
 )
 class RetractionTest(Event):
@@ -385,7 +385,7 @@ class LoraRefused(Event):
 @read_from(
     r"\[Mem Check \(BUSY\)\]",
     fields={"figures": Every(r"(\w+=\d+)")},
-    samples={"0.5.4..0.5.23": "[Mem Check (BUSY)] available_size=46600, evictable_size=11"},
+    samples={"": "[Mem Check (BUSY)] available_size=46600, evictable_size=11"},
     source="sglang/srt/managers/scheduler.py: strict memory check",
 )
 class MemoryCheck(Event):

@@ -245,9 +245,7 @@ class MemorySaverOff(Event):
 @read_from(
     r"Model does not fit to the GPU mem\.",
     constants={"what": "calibration"},
-    samples={
-        "0.5.3..0.5.23": "Model does not fit to the GPU mem. We apply the following memory limit for calibration: ..."
-    },
+    samples={"": "Model does not fit to the GPU mem. We apply the following memory limit for calibration: ..."},
     source="sglang/srt/model_loader/loader.py: ModelOptModelLoader",
 )
 @read_from(
