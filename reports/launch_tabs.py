@@ -68,20 +68,21 @@ def _differing_flags(found: list[Launch]) -> Callable[[Launch], list[str]]:
     return spell
 
 
-def _bare_line(value: Any) -> int:
-    refs = line_refs(value)
-    return refs[0].line if refs else 0
-
-
-def tabs_of(found: list[Launch], current: Launch) -> list[Tab]:
-    """A tab for each launch of an upload; none for a single one."""
+def tabs_of(found: list[Launch], current: Launch, files: list[dict[str, Any]]) -> list[Tab]:
+    """A tab for each launch of an upload; none for a single one. `files` are the upload's, end to end on the strip."""
     if len(found) < 2:
         return []
     differing = _differing_flags(found)
-    last = max(_bare_line(launch.get("last_line")) for launch in found) or 1
+    sizes = [file.get("lines") or 0 for file in files]
+
+    def place(value: Any) -> int:
+        refs = line_refs(value)
+        return sum(sizes[: refs[0].file]) + refs[0].line if refs else 0
+
+    last = max(sum(sizes), *(place(launch.get("last_line")) for launch in found)) or 1
     tabs = []
     for launch in found:
-        first, end = _bare_line(launch.get("first_line")), _bare_line(launch.get("last_line"))
+        first, end = place(launch.get("first_line")), place(launch.get("last_line"))
         said = [words.short_stamp(launch.get("started_at")), *differing(launch), short_end(launch)]
         tabs.append(
             Tab(

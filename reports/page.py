@@ -83,7 +83,7 @@ class ReportPage:
 
     @cached_property
     def tabs(self) -> list[Tab]:
-        return tabs_of(launches(self.document), self.launch)
+        return tabs_of(launches(self.document), self.launch, self.files)
 
     # --- verdict ------------------------------------------------------------------------------------------------------
 

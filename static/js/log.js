@@ -8,7 +8,7 @@
   const source = panel.dataset.log, data = JSON.parse(document.getElementById("log-data").textContent);
   const scroll = $(".log__scroll", panel), folded = $(".log__body", scroll), minimap = $(".minimap", panel);
   const several = data.files.length > 1;
-  const PAGE = 400, MOST_PAGES = 40, AROUND = 6, LONG = 2000;
+  const PAGE = 400, MOST_PAGES = 40, AROUND = 8, LONG = 2000;
   const marks = data.files.map(() => new Map());
   data.marks.forEach(([file, line, mark]) => marks[file] && marks[file].set(line, mark));
 
@@ -140,10 +140,32 @@
     try { lines = await texts(first, last); } catch (failed) { toast("These lines could not be loaded"); return null; }
     const gap = button.closest(".log__gap"), parts = [];
     if (first > from) parts.push(gapOf(from, first - 1));
-    lines.forEach(([line, text]) => parts.push(rowOf(line, text)));
+    lines.forEach(([line, text], at) => {
+      // of a progress bar that was printed line by line the last state is enough; the others stay a gap
+      const run = button.dataset.whole ? 0 : runOfProgress(lines, at);
+      if (run === 0) parts.push(rowOf(line, text));
+      else if (run > 0) parts.push(progressGap(line, line + run - 1));
+    });
     if (last < to && lines.length) parts.push(gapOf(last + 1, to));
     gap.replaceWith(...parts);
     return parts.find((part) => !part.classList.contains("log__gap"));
+  }
+  const PROGRESS = /\d+%\|.*\|\s*[\d.]+[kMG]?\/[\d.]+/;
+  const isProgress = (entry) => Boolean(entry) && PROGRESS.test(entry[1]);
+  /* 0: a line to show; n: the first of n states to fold; -1: within such a run. Runs of fewer than three stay. */
+  function runOfProgress(lines, at) {
+    if (!isProgress(lines[at]) || !isProgress(lines[at + 1])) return 0;
+    let first = at, last = at;
+    while (isProgress(lines[first - 1])) first--;
+    while (isProgress(lines[last + 1])) last++;
+    if (last - first < 2 || (target && target.file === file && lines[first][0] <= target.last && target.first < lines[last][0])) return 0;
+    return at === first ? last - first : -1;
+  }
+  function progressGap(first, last) {
+    const gap = gapOf(first, last), button = gap.firstChild;
+    button.dataset.whole = "1";
+    button.textContent = `${countWords(last - first + 1)} of a progress bar, folded to its last state`;
+    return gap;
   }
   folded.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-gap]");

@@ -29,6 +29,7 @@ def lines() -> list[str]:
     made[500] = EVIL
     made[501] = "Loading:   0%|          | 0/64\rLoading:  50%|#####     | 32/64\rLoading: 100%|##########| 64/64"
     made[502] = "x" * 9_000
+    made[598:604] = [f"Loading: {n}0%|####      | {n}/9" for n in range(1, 7)]
     made[2999] = "RuntimeError: CUDA out of memory"
     made[3999] = "ValueError: a second error"
     return made
@@ -95,6 +96,15 @@ def test_colours_are_shown_and_every_other_escape_is_dropped(log: Page) -> None:
 def test_a_progress_bar_is_folded_to_its_last_state(log: Page) -> None:
     go(log, "L502")
     expect(log.locator("#L502 code")).to_have_text("Loading: 100%|##########| 64/64")
+
+
+def test_a_bar_printed_line_by_line_is_folded_too(log: Page) -> None:
+    go(log, "L596")
+    gap = log.get_by_role("button", name="5 lines of a progress bar, folded to its last state")
+    expect(gap).to_be_visible()
+    expect(log.locator("#L604")).to_contain_text("60%")
+    gap.click()
+    expect(log.locator("#L599")).to_contain_text("10%")
 
 
 def test_a_long_line_is_cut_and_shown_on_demand(log: Page) -> None:
