@@ -25,7 +25,7 @@ from teams.current import current_team
 
 State = TrackedFinding.State
 MOST = 2000  # findings changed at once
-MOST_OF_EACH, MOST_OF_ONE_RULE = 5, 200  # rows shown; the search for one rule has the others
+MOST_OF_EACH, MOST_OF_ONE_RULE = 3, 200  # rows shown; the search for one rule has the others
 STATE_FILTERS = {
     "open": ("Open", TrackedFinding.COUNTED),
     "acknowledged": ("Acknowledged", (State.ACKNOWLEDGED,)),

@@ -7,6 +7,7 @@ same restricted document feeds every form of a shared report, so that no page ca
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from typing import Any
 
 from reports.document import dig, listed
@@ -23,6 +24,10 @@ SPOKEN_ARGUMENTS = {
 }  # fmt: skip
 PLACES = {"port", "nccl_port", "dist_init_addr", "host", "random_seed", "node_rank", "disaggregation_bootstrap_port"}
 
+OWN_WORDS = ("sizing", "gpu_oom", "host_oom")  # failures whose message SGLang or PyTorch words alike for everybody
+# The rules that say an error is none of memory's cite the error after a colon.
+_REASON = re.compile(r"(not for want of memory):.*", re.DOTALL)
+CITED = 16  # characters in common with the failure's message: shorter ones are words that both use
 # Engine sentences may cite what the log said: paths, addresses and quoted text come out of them.
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})?(?:/[^\s/,;:'\"()<>]+){2,}/?")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]+", re.IGNORECASE)
@@ -39,7 +44,10 @@ LAUNCH_KEYS = {
     "fraction", "coverage", "confidence", "phases", "checks",
 }  # fmt: skip
 FINDING_KEYS = {"rule", "title", "severity", "confidence", "summary", "why", "ranks", "remedies", "formula"}
+CONSTANT = {"rule", "title", "flag", "formula", "module", "function"}  # the engine's own words, whatever the log says
+# Keys that hold the log's text; `inputs` repeats the arguments for the what-if of those who may see them.
 SPOKEN_TEXT = {
+    "inputs",
     "text",
     "message",
     "traceback",
@@ -100,6 +108,10 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
         for finding in listed(launch, "findings")
     ]
     shown["not_understood"] = []
+    if dig(launch, "failure", "kind") not in OWN_WORDS:
+        message = str(dig(launch, "failure", "message") or "")
+        for key in ("verdict", "findings", "checks"):
+            shown[key] = _uncited(shown.get(key), message)
     return shown
 
 
@@ -118,10 +130,24 @@ def _argument(name: str, argument: Any) -> dict[str, Any] | None:
 def _plain(value: Any) -> Any:
     """The value without text of the log: keys that hold such text go, and sentences lose paths and addresses."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items() if key not in SPOKEN_TEXT}
+        kept = {key: each for key, each in value.items() if key not in SPOKEN_TEXT}
+        return {key: each if key in CONSTANT and isinstance(each, str) else _plain(each) for key, each in kept.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return scrub(value) if isinstance(value, str) else value
+
+
+def _uncited(value: Any, message: str) -> Any:
+    """The value with sentences that cite the failure's message cut short there: the message is the log's own text."""
+    if isinstance(value, dict):
+        return {key: each if key in CONSTANT else _uncited(each, message) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_uncited(each, message) for each in value]
+    if not isinstance(value, str):
+        return value
+    value = _REASON.sub(r"\1.", value)
+    found = SequenceMatcher(None, value[:2000], message[:2000], autojunk=False).find_longest_match()
+    return f"{value[: found.a].rstrip(' :“')} …" if found.size >= CITED else value
 
 
 def scrub(sentence: str) -> str:

@@ -140,6 +140,10 @@ def test_a_facts_only_reader_gets_no_text_that_a_log_can_plant(world: World) -> 
     document = worlds.document(findings=[("thin-slack-after-capture", "warning")])
     launch = document["launches"][0]
     launch["failure"] = {"kind": "other", "stage": "weights", "message": planted, "lines": [3], "traceback": [planted]}
+    launch["failure"]["message"] = f"RuntimeError: {planted} was not found among the kernels"
+    launch["findings"][0]["summary"] = f"The start failed: {planted} was not found among the kernels"
+    launch["findings"][0]["why"] = "Nothing about memory explains it."
+    launch["kv_cache"]["inputs"] = {"model": f"{planted}/private-model"}
     launch["command"] = f"python -m sglang.launch_server --model-path /srv/{planted}"
     launch["not_understood"] = [{"line": 5, "text": planted}]
     launch["traces"] = [{"title": planted, "lines": [planted], "text": planted}]
@@ -166,3 +170,30 @@ def test_alerts_and_findings_hold_what_the_engine_says_and_no_line_of_the_log(wo
     world.launch(tokens=50_000, findings=[("thin-slack-after-capture", "critical")])
     rows = [list(model.objects.values()) for model in (Comparison, TrackedFinding)]
     assert "the log's own words" not in json.dumps(rows, default=str)
+
+
+CASES = (
+    "qwen25-15b-gb10-fp4kv-ninja-graph-fail", "glm45-air-2x3090-marlin-error-tail", "kimi-k25-8gpu",
+    "kimi-k25-8gpu-refused", "qwen3-ray-verl-tcpstore-error", "deepseek-v4-pro-h200-graph-oom-wrapped",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_line_that_a_real_report_cites_is_in_its_facts(case: str) -> None:
+    from kvdiag.diagnosis import diagnose
+    from kvdiag.diagnosis.lines import Log
+    from reports.sharing_scope import OWN_WORDS, facts_only
+    from tests.live import ROOT
+
+    with (ROOT / "tests" / "corpus" / case / "log.txt").open("rb") as log:
+        document = diagnose(Log("server.log", log)).document
+    facts = json.dumps(facts_only(document), ensure_ascii=False)
+    for launch in document["launches"]:
+        cited = [piece["text"] for finding in launch["findings"] for piece in finding["evidence"]]
+        cited += [each["text"] for each in launch["not_understood"]]
+        failure = launch["failure"] or {}
+        if failure.get("kind") not in (*OWN_WORDS, None):
+            message = str(failure.get("message") or "")
+            cited += [message[at : at + 30] for at in range(0, max(len(message) - 30, 0), 10)]
+        assert [text for text in cited if len(text) >= 24 and json.dumps(text, ensure_ascii=False)[1:-1] in facts] == []
+        assert "/models/" not in facts and "host-a" not in facts
