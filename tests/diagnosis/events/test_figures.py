@@ -226,3 +226,9 @@ def test_the_tokens_of_a_deepseek_v4_budget_are_not_its_bytes_a_token() -> None:
         "DSv4 memory calculation: bytes_per_full_token=15955.85, available_bytes=19.58 GB, full_token=1317632",
     )
     assert (event.bytes_per_token, event.tokens) == (15955.85, 1317632)
+
+
+def test_a_name_is_not_found_at_the_end_of_a_longer_one() -> None:
+    event = read(WeightsLoaded, "Load weight end. dtype=torch.bfloat16, avail mem=0.41 GB, mem usage=30.28 GB.")
+    assert event.architecture is None
+    assert event.dtype == "torch.bfloat16"
