@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ TESTS = Path(__file__).parents[1]
 LOGS = TESTS / "diagnosis" / "rules" / "logs"
 
 
+@cache
 def launch_of(path: Path) -> dict[str, Any]:
     return diagnose(Log(path.name, io.BytesIO(path.read_bytes()))).document["launches"][-1]
 

@@ -12,6 +12,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,9 @@ def command(arguments: Mapping[str, Any], log: str) -> str:
     return shlex.join(words) + "\n"
 
 
+@lru_cache(maxsize=512)
 def findings_of(text: str, name: str = "log") -> list[dict[str, Any]]:
-    """The findings of all launches of a log, as the document has them."""
+    """The findings of all launches of a log, as the document has them; to be read only."""
     document = diagnose(Log(name, io.BytesIO(text.encode()))).document
     return [finding for launch in document["launches"] for finding in launch["findings"]]
 
@@ -101,7 +103,7 @@ def score(cases: Iterable[LabelledCase]) -> dict[str, Score]:
     for case in cases:
         for label in case.expected & set(scores):
             scores[label].proven.append(case.slug)
-        for name in sorted({finding["rule"] for finding in findings_of(case.text, case.slug)}):
+        for name in sorted({finding["rule"] for finding in findings_of(case.text)}):
             scores[name].named.append(case.slug)
             if name in case.expected | case.possible or (case.is_healthy and name == "no-fault"):
                 scores[name].right.append(case.slug)

@@ -26,9 +26,9 @@ def check(case: Case) -> Iterator[Finding]:
     found, held = case.launch.first(DesktopOnGPU), held_by(case)
     if found is None or (held is not None and held < case.thresholds.desktop_least):
         return
-    size = "" if held is None else f" about {format_gib(held)}"
+    size = "memory" if held is None else f"about {format_gib(held)}"
     yield Finding(
-        summary=f"A desktop ({found.program}) holds{size} of the card",
+        summary=f"A desktop ({found.program}) holds {size} of the card",
         evidence=cite(found, case.opening),
         remedies=remedies(lower_fraction(case, None if held is None else Bytes(held))),
         confidence=Confidence.LIKELY,

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLarge
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.rules._pricing import ceil_fraction, knob, raise_fraction, remedies
-from kvdiag.diagnosis.rules.judgements import memory_ran_out, minimum_fraction, ranks_in_tensor_group, ranks_of
+from kvdiag.diagnosis.rules.judgements import memory_ran_out, minimum_fraction, ranks_of, twice_the_ranks
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
 
@@ -49,7 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
                 case,
                 "--tp-size",
                 Direction.RAISE,
-                to=str(2 * ranks_in_tensor_group(case)),
+                to=twice_the_ranks(case),
                 cost="It costs as many more GPUs, each with a smaller share of the weights.",
             ),
         ),

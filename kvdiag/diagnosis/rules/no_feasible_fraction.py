@@ -50,7 +50,7 @@ def check(case: Case) -> Iterator[Finding]:
                 case,
                 "--tp-size",
                 Direction.RAISE,
-                to=str(2 * judgements.ranks_in_tensor_group(case)),
+                to=judgements.twice_the_ranks(case),
                 cost="It costs as many more GPUs, each with a smaller share of the weights.",
             ),
             knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),

@@ -26,15 +26,16 @@ def check(case: Case) -> Iterator[Finding]:
     found = judgements.capture_overflow(case)
     if found is None or not found.prefill:
         return
-    left = "" if found.free is None else f" with {format_gib(found.free)} free"
     size = "" if found.size is None else f" at {found.size:,} tokens"
-    tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None) or found.free
-    need = Bytes(max(0, tried - (free or 0))) if tried is not None else judgements.missing(case, found.free)
+    tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None)
+    free = found.free if free is None else free
+    left = "" if free is None else f" with {format_gib(free)} free"
+    need = Bytes(max(0, tried - (free or 0))) if tried is not None else judgements.missing(case, free)
     yield Finding(
         summary=f"The device overflows while prefill graphs are captured{size}{left}",
         why="They lie outside the static budget. --cuda-graph-max-bs bounds decode graphs and does not help here.",
         ranks=(found.sign.rank,),
-        evidence=cite(found.bar, found.sign, case.after_pool, figure="available_gib", value=to_gib(found.free, 4)),
+        evidence=cite(found.bar, found.sign, case.after_pool, figure="available_gib", value=to_gib(free, 4)),
         remedies=remedies(lower_fraction(case, need), *prefill_graph_knobs(case)),
         stake=to_gib(need) or 0.0,
     )

@@ -19,8 +19,8 @@ from kvdiag.diagnosis.rules.judgements import (
     cap,
     is_eight_bit,
     may_raise_fraction,
-    ranks_in_tensor_group,
     refused_by_pool,
+    twice_the_ranks,
 )
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
@@ -57,7 +57,7 @@ def check(case: Case) -> Iterator[Finding]:
                 case,
                 "--tp-size",
                 Direction.RAISE,
-                to=str(2 * ranks_in_tensor_group(case)),
+                to=twice_the_ranks(case),
                 cost="It costs as many more GPUs, each with a smaller share of the weights.",
             ),
         ),

@@ -12,6 +12,7 @@ Sources
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, SlidingWindowPool
@@ -37,7 +38,8 @@ def check(case: Case) -> Iterator[Finding]:
     if tokens is None or tokens >= window + page:
         return
     ratio = case.launch.number_of("swa_full_tokens_ratio") or (0.1 if deepseek else 0.8)
-    least = round((window + page) / ratio)
+    wanted = math.ceil((window + page) / page) * page
+    least = math.ceil(wanted / ratio / page) * int(page)
     yield Finding(
         summary=f"The window pool holds {tokens:,} tokens, less than a window and a page ({window + page:,.0f}): no"
         " request is ever admitted",

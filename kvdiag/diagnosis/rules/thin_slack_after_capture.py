@@ -16,13 +16,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
-from kvdiag.diagnosis.rules.judgements import cap, is_thin
+from kvdiag.diagnosis.rules.judgements import cap, capture_overflow, is_thin
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
 @rule(severity=Severity.WARNING)
 def check(case: Case) -> Iterator[Finding]:
+    overflow = capture_overflow(case)
+    if overflow is not None and overflow.left is not None:
+        if overflow.left < case.thresholds.thin_share * case.wanted_range[0]:
+            yield Finding(
+                summary=f"Only {format_gib(overflow.left)} were free when the capture failed",
+                ranks=(overflow.sign.rank,),
+                evidence=cite(overflow.bar, overflow.sign, figure="available_gib", value=to_gib(overflow.left, 4)),
+                severity=Severity.INFO,
+                part_of="prefill-graph-oom" if overflow.prefill else "decode-graph-oom",
+            )
+        return
     free = case.free_at_end
     if free is None or not is_thin(case):
         return

@@ -23,11 +23,11 @@ from kvdiag.diagnosis.rules.judgements import (
     low_automatic_fraction,
     minimum_fraction,
     no_feasible_fraction,
-    ranks_in_tensor_group,
     ranks_of,
     refusals,
     reserve,
     stated_fraction,
+    twice_the_ranks,
     vanished_before_pool,
 )
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
@@ -62,7 +62,7 @@ def check(case: Case) -> Iterator[Finding]:
         case,
         "--tp-size",
         Direction.RAISE,
-        to=str(2 * ranks_in_tensor_group(case)),
+        to=twice_the_ranks(case),
         cost="It costs as many more GPUs, each with a smaller share of the weights.",
     )
     yield Finding(

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.rules._pricing import cell, knob
-from kvdiag.diagnosis.rules.judgements import ranks_in_tensor_group, stages_in_pipeline
+from kvdiag.diagnosis.rules.judgements import stages_in_pipeline, twice_the_ranks
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, format_gib, to_gib
 
@@ -42,14 +42,14 @@ def check(case: Case) -> Iterator[Finding]:
                 case,
                 "--pp-size",
                 Direction.RAISE,
-                to=str(2 * stages_in_pipeline(case)),
+                to=str(2 * stages_in_pipeline(case)) if case.launch.value("pp_size") else None,
                 cost="It costs as many more GPUs and some latency between the stages.",
             ),
             knob(
                 case,
                 "--tp-size",
                 Direction.RAISE,
-                to=str(2 * ranks_in_tensor_group(case)),
+                to=twice_the_ranks(case),
                 cost="It costs as many more GPUs, each with a smaller share of the weights.",
             ),
         ),

@@ -150,7 +150,8 @@ def test_a_symptom_hangs_on_its_cause() -> None:
 def test_findings_of_one_cause_name_all_their_ranks() -> None:
     ranks = "".join(
         f"[2026-06-28 15:16:40 TP{n}] Load weight begin. avail mem=78.30 GB\n"
-        f"[2026-06-28 15:16:45 TP{n}] Capture cuda graph end. Time elapsed: 2.00 s. mem usage=1.40 GB. avail mem=1.{n}0 GB.\n"
+        f"[2026-06-28 15:16:45 TP{n}] Capture cuda graph end. Time elapsed: 2.00 s. mem usage=1.40 GB."
+        f" avail mem=1.{n}0 GB.\n"
         for n in range(4)
     )
     found = [f for f in launch_of(ranks)["findings"] if f["rule"] == "thin-slack-after-capture"]

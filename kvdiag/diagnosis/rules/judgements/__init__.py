@@ -31,6 +31,7 @@ from kvdiag.diagnosis.rules.judgements.arguments import (
     size_of,
     speaks_of_late_release,
     stages_in_pipeline,
+    twice_the_ranks,
     unified_device,
 )
 from kvdiag.diagnosis.rules.judgements.captures import (
@@ -207,6 +208,7 @@ __all__ = [
     "stages_in_pipeline",
     "stated_fraction",
     "trainer_beside",
+    "twice_the_ranks",
     "transient",
     "uneven_stages",
     "unified_device",

@@ -35,6 +35,12 @@ def ranks_in_tensor_group(case: Case) -> int:
     return size_of(case, "tp_size", "TP")
 
 
+def twice_the_ranks(case: Case) -> str | None:
+    """Twice the tensor-parallel size as a value to set; None where the log does not tell the size."""
+    known = case.launch.number_of("tp_size") or ranks_in_tensor_group(case) > 1
+    return str(2 * ranks_in_tensor_group(case)) if known or case.launch.commands else None
+
+
 def stages_in_pipeline(case: Case) -> int:
     """Pipeline stages."""
     return size_of(case, "pp_size", "PP")

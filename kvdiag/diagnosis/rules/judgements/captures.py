@@ -27,6 +27,12 @@ class CaptureOverflow:
     size: int | None
     free: Bytes | None
 
+    @property
+    def left(self) -> Bytes | None:
+        """Free memory at that moment: as the overflow's message has it, else as the bar or a reading before it."""
+        printed = self.sign.free if isinstance(self.sign, DeviceOutOfMemory) else None
+        return self.free if printed is None else printed
+
 
 def capture_overflow(case: Case) -> CaptureOverflow | None:
     """The overflow that ended a capture."""
