@@ -35,6 +35,8 @@ _OWN: Final = re.compile(
             r"[A-Z][a-z]{2} [ \d]\d \d\d:",
             r"\{\"",
             r"\d+: ",
+            r"(?:Prefill|Decode)\. |Benchmark|Warmup|max_total_num_tokens=\d|Load weight (?:begin|end)|KV Cache is",
+            r"Memory pool end|Capture (?:\w+ ){1,4}(?:begin|end)|Init torch|The server is fired",
             r"\w[\w.-]{0,80}-\d+ +\| ",
         )
     )
@@ -71,15 +73,17 @@ def wrap_of(block: bytes) -> Wrap | None:
     width = max(map(len, lines), default=0)
     if not NARROWEST <= width <= WIDEST or not any(_LOG.search(line) for line in lines):
         return None
-    exact = cut = whole = 0
+    exact = cut = whole = blanks = 0
     for line, after in zip(lines, lines[1:], strict=False):
         if _is_full(line, after, width) and not _OWN.match(after):
             exact += len(line) == width and not _is_one_word(line, after, width)
             cut += len(line) == width
+            blanks += len(line) == width and (line[-1:] == " " or after[:1] == " ")
             whole += 1
     if whole < _ENOUGH:
         return None
-    return Wrap(width, hard=exact >= 0.7 * (whole - cut + exact))
+    # A blank at the edge is dropped where words are kept whole. A few lines look wrapped by chance.
+    return Wrap(width, hard=exact >= (0.4 if blanks else 0.65) * (whole - cut + exact))
 
 
 def _lines(block: bytes) -> list[str]:

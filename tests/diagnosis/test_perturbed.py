@@ -121,10 +121,6 @@ PERTURBATIONS = (
 
 
 # What the reader takes for something else, and why.
-KNOWN = {
-    ("vlm-gdn-warmup-ascend", "kubectl_timestamps"): "a source file and line within an exception look like a prefix",
-    ("lfm2-700m-16gb-bench-one-batch", "wrapped"): "a benchmark's lines of one length look like text wrapped at words",
-}
 
 
 @cache
@@ -169,8 +165,6 @@ def test_enough_of_the_corpus_is_plain() -> None:
 @pytest.mark.parametrize("perturb", PERTURBATIONS, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("case", PLAIN)
 def test_the_perturbed_log_scores_what_the_plain_log_scores(case: str, perturb: Perturbation) -> None:
-    if (case, perturb.__name__) in KNOWN:
-        pytest.xfail(KNOWN[case, perturb.__name__])
     lines = perturb(list(lines_of(case)), random.Random(f"{case} {perturb.__name__}"))
     assert score(diagnosed(lines)) == score(document(case))
 
@@ -198,8 +192,6 @@ def test_a_cut_log_has_the_readings_before_the_cut_and_no_other(case: str) -> No
 
 @pytest.mark.parametrize("case", PLAIN)
 def test_a_log_wrapped_at_a_width_keeps_its_figures(case: str) -> None:
-    if (case, "wrapped") in KNOWN:
-        pytest.xfail(KNOWN[case, "wrapped"])
     width = random.Random(f"wrap {case}").choice((80, 100, 120))
     wrapped = [part for text in lines_of(case) for part in _wrapped(text, width)]
     whole = score(document(case))

@@ -12,7 +12,8 @@ from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, MONTHS, Carrier, 
 _HOST = r"([A-Za-z0-9][\w.:-]{0,253}) "
 _UNIT = r"([\w@./:+\\-]{1,120})(?:\[(\d{1,10})\])?: ?"
 _SHORT = re.compile(rf"(?:(?:{MONTHS}) [ \d]\d(?: \d{{4}})? (\d\d:\d\d:\d\d(?:\.\d{{1,9}})?)) {_HOST}{_UNIT}")
-_ISO = re.compile(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)(?:Z|[+-]\d\d:?\d\d) {_HOST}{_UNIT}")
+# Seven digits of a second and more are another collector's.
+_ISO = re.compile(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?)(?:Z|[+-]\d\d:?\d\d) {_HOST}{_UNIT}")
 _FULL = re.compile(
     rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\d{{4}}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{{1,9}})?) [A-Z]{{1,5}}[+\d:-]"
     rf"{{0,6}} {_HOST}{_UNIT}"
