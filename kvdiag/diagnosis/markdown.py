@@ -74,7 +74,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         )
         yield ""
     for finding in launch["findings"]:
-        yield f"- **{finding['severity']}** {escape(finding['summary'])} ({code(finding['rule'])}, {finding['confidence']})"
+        rule = f"{code(finding['rule'])}, {finding['confidence']}"
+        yield f"- **{finding['severity']}** {escape(finding['summary'])} ({rule})"
         for remedy in finding["remedies"]:
             to = f" to {code(remedy['to'])}" if remedy["to"] is not None else ""
             cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""

@@ -174,7 +174,7 @@ def test_ranks_are_never_filled_from_one_another() -> None:
     text = (
         "[2026-03-02 09:14:00 TP0] Load weight begin. avail mem=94.04 GB\n"
         "[2026-03-02 09:14:00 TP1] Load weight begin. avail mem=90.00 GB\n"
-        "[2026-03-02 09:15:00 TP1] Load weight end. type=M, dtype=torch.bfloat16, avail mem=18.00 GB, mem usage=72.00 GB.\n"
+        "[2026-03-02 09:15:00 TP1] Load weight end. type=M, avail mem=18.00 GB, mem usage=72.00 GB.\n"
     )
     first, second = ledgers(text)
     assert gib(first, Pool.WEIGHTS) is None
