@@ -153,7 +153,10 @@ def release_of(launch: Launch, printed: VersionPrinted | None = None) -> tuple[R
     for since, before in _evidence(launch):
         found = found.narrowed(since, before) or found
     if exact is not None:
-        return ReleaseRange(exact, found.since, found.before), "printed"
+        # A build between releases may mix wordings: what contradicts its own name is no bound of it.
+        since = found.since if found.since is None or found.since <= exact else None
+        before = found.before if found.before is None or found.before > exact else None
+        return ReleaseRange(exact, since, before), "printed"
     return found, "wording"
 
 
