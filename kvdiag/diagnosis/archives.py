@@ -156,7 +156,7 @@ class Unpacked(io.RawIOBase):
             return 0
         try:
             out = self._produce(len(buffer))
-        except (*_broken(), lzma.LZMAError, EOFError, OSError, ValueError) as error:
+        except _broken() as error:
             self._ended = self.broken = True
             if not self._given:
                 raise UnreadableLog(
@@ -356,11 +356,13 @@ def _zlib_decompressor() -> Callable[[int], Any]:
 
 
 def _broken() -> tuple[type[Exception], ...]:
+    """What the codecs raise on bytes that are not theirs."""
+    known = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
     try:
         from isal import isal_zlib
     except ImportError:
-        return (zlib.error,)
-    return (zlib.error, cast(type[Exception], isal_zlib.IsalError))
+        return known
+    return (*known, cast(type[Exception], isal_zlib.IsalError))
 
 
 def _read_full(stream: Reads, count: int) -> bytes:
