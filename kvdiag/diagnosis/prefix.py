@@ -19,12 +19,12 @@ _UNOPENED: Final = re.compile(rf"{_STAMP}{_TOKENS}\](?=\s|$)")  # the opening br
 _TIMELESS: Final = re.compile(
     r"\[((?:[ ,]{0,2}(?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d{1,6}){1,8}|encode_server|encode_dp_worker\[\d{1,6}\])\](?=\s)"
 )
-# A record that stands within a line: after a bar, or after a record that lost its line end. The last alternative is a
-# collector's time that was glued onto text.
-RECORD_START: Final = re.compile(
+# A record that stands within a line: behind a bar, or behind a record that lost its line end.
+_RECORD_START: Final = re.compile(
     rf"\[(?:\d{{4}}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?(?:[ ,]{{0,2}}{_TOKEN}){{0,8}} ?\]"
-    r"|(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )"
 )
+# The same of a collector's record: its time glued onto text.
+_STAMP_START: Final = re.compile(r"(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )")
 _KEY: Final = re.compile(r"(DP|PP|TP|EP|ATTN_CP|MOE_DP)(\d{1,6})")
 
 
@@ -77,4 +77,10 @@ def _spelled(tokens: str) -> str:
 
 def record_starts(text: str) -> list[int]:
     """Where records begin within a text, its own beginning aside."""
-    return [found.start() for found in RECORD_START.finditer(text) if found.start()]
+    starts: list[int] = []
+    if text.find("[", 1) >= 0:
+        starts += [found.start() for found in _RECORD_START.finditer(text) if found.start()]
+    if "Z " in text:
+        starts += [found.start() for found in _STAMP_START.finditer(text) if found.start()]
+        starts.sort()
+    return starts
