@@ -85,7 +85,7 @@ def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(kind: str, share: floa
     packed = CODECS[kind](LOG)
     ((_, _, data),) = unpack(packed[: int(len(packed) * share)])
     assert LOG.startswith(data)
-    assert data or "bz2" in kind  # it unpacks by 900 kB
+    assert data or "bz2" in kind or "zst" in kind  # they unpack whole blocks
 
 
 @pytest.mark.parametrize("kind", CODECS)
