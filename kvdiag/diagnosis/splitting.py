@@ -289,8 +289,9 @@ class Splitter:
             return False
         if self._is_commanded() and step <= 4 and (self.ended or self.fault is not None or self.results):
             return True
-        if step <= 3 and self.launches[-1].has_traffic:
-            return True
+        current = self.launches[-1]
+        if step <= 3 and current.has_traffic and not self.steps and not current.has(ServerArgs):
+            return True  # the log began while a server was serving
         if self.fired or self.results:
             return step <= 4 and bool(self.steps or self.fired)
         if self.fault is not None and step <= 3 and self._is_later(self.fault, event):

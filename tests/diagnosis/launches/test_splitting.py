@@ -50,6 +50,12 @@ def test_a_start_within_a_long_serving_log_is_found(read: Read, start: Start) ->
     assert [x.has_traffic for x in launches] == [True, False]
 
 
+def test_another_servers_traffic_within_a_start_splits_it_not(read: Read, start: Start) -> None:
+    lines = start().splitlines(keepends=True)
+    traffic = DECODE.format(at="10:00:02", usage="0.50")
+    assert len(read("".join([lines[0], traffic, *lines[1:4], traffic, *lines[4:]]))) == 1
+
+
 def test_a_command_begins_no_launch_of_its_own(read: Read, start: Start) -> None:
     [launch] = read("$ python3 -m sglang.launch_server --model-path m --tp 2\n" + start())
     assert launch.value("tp_size") == 2
