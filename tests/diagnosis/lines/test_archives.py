@@ -18,7 +18,7 @@ from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
 from kvdiag.diagnosis.limits import MIB, Limits
 
 RANDOM = random.Random(1)
-LOG = b"".join(b"[2025-03-08 12:29:13 TP0] Decode batch. #token: %d\n" % RANDOM.getrandbits(40) for _ in range(6_000))
+LOG = b"".join(b"[2025-03-08 12:29:13 TP0] Decode batch. #token: %d\n" % RANDOM.getrandbits(40) for _ in range(16_000))
 SMALL = Limits(free_unpacked_bytes=MIB, unpacked_ratio=100)
 
 
