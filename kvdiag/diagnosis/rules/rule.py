@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, SlidingWindowPool
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
@@ -144,10 +145,16 @@ class Case:
 
     @property
     def tokens(self) -> int | None:
-        """max_total_num_tokens, else the smallest full-attention pool of the target."""
+        """max_total_num_tokens, else the smallest full-attention pool of the target, as its own or its family's line
+        has it."""
         if self.limits is not None:
             return self.limits.tokens
-        return min((x.kv_tokens for x in self.ledgers if x.kv_tokens is not None), default=None)
+        pools = [x.kv_tokens for x in self.ledgers if x.kv_tokens is not None]
+        pools = pools or [x.full_tokens for x in self.launch.each(SlidingWindowPool) if x.full_tokens is not None]
+        last = self.launch.last(DeepSeekV4Pools)
+        if not pools and last is not None and last.full is not None:
+            pools = [last.full]
+        return min(pools, default=None)
 
     @cached_property
     def context_length(self) -> int | None:

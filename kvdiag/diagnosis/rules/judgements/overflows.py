@@ -246,9 +246,23 @@ def foreign_memory(case: Case, oom: DeviceOutOfMemory) -> Bytes | None:
         mine = min((s for s in sizes if s >= needed), default=max(sizes))
         sizes.remove(mine)
     foreign = [size for size in sizes if size >= case.thresholds.foreign_memory]
+    if not foreign and not oom.processes:
+        hidden = unlisted_memory(oom)
+        foreign = [hidden] if hidden is not None and hidden > case.thresholds.context_most else []
     if not foreign or len(small_processes(case, oom)) > 1 or sharing_ranks(case) is not None:
         return None
     return Bytes(sum(foreign))
+
+
+SHARED_CARD = 0.25  # of a card; a second process with as much is another rank's
+
+
+def unlisted_memory(oom: DeviceOutOfMemory) -> Bytes | None:
+    """What of the card is neither free nor this process's, where the message says both: others hold it unlisted."""
+    own = own_memory(oom)
+    if own is None or oom.capacity is None or oom.free is None:
+        return None
+    return Bytes(oom.capacity - oom.free - own)
 
 
 def sharing_ranks(case: Case) -> tuple[DeviceOutOfMemory, DeviceOutOfMemory] | None:
@@ -257,8 +271,9 @@ def sharing_ranks(case: Case) -> tuple[DeviceOutOfMemory, DeviceOutOfMemory] | N
     for one in found:
         for other in found:
             if one.rank < other.rank and one.gpu == other.gpu and one.line.node == other.line.node:
-                large = [s for s in one.process_sizes if s > 0.25 * (one.capacity or s)]
-                if len(large) > 1:
+                share = SHARED_CARD * (one.capacity or 0)
+                large = [s for s in one.process_sizes if s > share]
+                if len(large) > 1 or (share and (unlisted_memory(one) or 0) > share):
                     return one, other
     return None
 
