@@ -85,6 +85,8 @@ def _failed(case: Case, lead: Finding | None) -> str:
     what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
     message = failure.message.strip().splitlines()[0][:160] if failure is not None and failure.message.strip() else ""
     quoted = f": {message}" if message and failure is not None and failure.kind is FailureKind.OTHER else ""
+    if quoted.endswith("Traceback (most recent call last):"):
+        return f"Failed{where}: the log ends within a traceback, before the line that names the error."
     return f"Failed{where}: {what}{quoted}."
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.kv_pool import MaxTotalTokensTooLarge
 from kvdiag.diagnosis.rules._pricing import cell, knob
 from kvdiag.diagnosis.rules.judgements import cap, has_room, is_short, is_thin, memory_ran_out
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Evidence, Finding, Remedy, Severity, cite, rule
@@ -48,6 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
             knob(case, "--max-total-tokens", Direction.REMOVE, cost=f"{cost} The fraction then sets the pool."),
         )
     argument = case.launch.arguments.get("max_total_tokens")
+    repeated = case.launch.first(MaxTotalTokensTooLarge)
     lines = [
         e
         for e in (*case.launch.commands, *case.launch.server_args)
@@ -58,6 +60,7 @@ def check(case: Case) -> Iterator[Finding]:
         f" memory{could}",
         why="A higher --mem-fraction-static changes nothing while the cap binds.",
         evidence=tuple(Evidence(e.line, "max_total_tokens", value) for e in lines[:2])
+        + ((Evidence(repeated.line, "max_total_tokens", value),) if repeated is not None and not argument else ())
         + cite(case.limits, figure="kv_tokens", value=case.tokens),
         remedies=offers,
         severity=Severity.WARNING

@@ -15,16 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLarge
-from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLarge, PoolEnd
+from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.rules._pricing import ceil_fraction, knob, raise_fraction, remedies
-from kvdiag.diagnosis.rules.judgements import memory_ran_out, minimum_fraction, ranks_of, twice_the_ranks
+from kvdiag.diagnosis.rules.judgements import is_before, memory_ran_out, minimum_fraction, ranks_of, twice_the_ranks
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
-    lines = [e for e in case.launch.each(MaxTotalTokensTooLarge) if e.profiled is not None and e.profiled < 0]
+    lines = [
+        e
+        for e in case.launch.each(MaxTotalTokensTooLarge)
+        if e.profiled is not None and e.profiled < 0 and not _start_went_on(case, e)
+    ]
     printed: list[KVPoolAllocated | ServerLimits] = [
         *case.launch.each(KVPoolAllocated),
         *case.launch.each(ServerLimits),
@@ -54,3 +60,9 @@ def check(case: Case) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+def _start_went_on(case: Case, line: MaxTotalTokensTooLarge) -> bool:
+    """Whether the start came further: a draft's pool, profiled after the target's, takes the target's tokens anyway."""
+    later = case.launch.each(CaptureProgress, GraphBegin, GraphEnd, PoolEnd, ServerLimits, FiredUp)
+    return any(line.rank in ("", e.rank) and is_before(line.line, e.line) for e in later)

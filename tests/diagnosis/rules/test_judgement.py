@@ -203,3 +203,37 @@ def test_a_flag_that_came_after_the_logs_release_is_not_offered() -> None:
 
     assert "--dcp-size" not in offered("0.5.9")
     assert "--dcp-size" in offered("0.5.19")
+
+
+CUT = """[2024-10-22 06:31:49 TP0] Load weight end. type=A, dtype=torch.bfloat16, avail mem=21.96 GB, mem usage=8.81 GB.
+[2024-10-22 06:31:49 TP0] Memory pool end. avail mem=3.46 GB
+[2024-10-22 06:31:49 TP0] Scheduler hit an exception: Traceback (most recent call last):
+  File "/opt/sglang/srt/model_executor/cuda_graph_runner.py", line 162, in __init__
+    self.capture()
+"""
+
+
+def test_a_traceback_that_is_cut_before_its_error_rules_nothing_out() -> None:
+    assert "not-memory" not in {x["rule"] for x in launch_of(CUT)["findings"]}
+    whole = launch_of(f"{CUT}ValueError: head_dim 96 is not supported\n")
+    assert "not-memory" in {x["rule"] for x in whole["findings"]}
+
+
+DRAFT = """[2026-02-11 06:44:17] Load weight begin. avail mem=78.58 GB
+[2026-02-11 06:44:20] Load weight end. type=A, dtype=torch.bfloat16, avail mem=66.03 GB, mem usage=12.55 GB.
+{target}[2026-02-11 06:45:01] max_total_tokens=20480 is larger than the profiled value -89624. Use the profiled value \
+instead.
+"""
+TARGET = """[2026-02-11 06:44:20] KV Cache is allocated. #tokens: 20480, K size: 5.00 GB, V size: 5.00 GB
+[2026-02-11 06:44:20] Memory pool end. avail mem=56.00 GB
+"""
+
+
+def test_a_negative_budget_that_only_the_drafts_pool_was_given_is_no_fault() -> None:
+    ended = launch_of(DRAFT.format(target=""))
+    assert "negative-token-budget" in {x["rule"] for x in ended["findings"]}
+    ready = launch_of(DRAFT.format(target=TARGET) + "[2026-02-11 06:45:24] The server is fired up and ready to roll!\n")
+    found = {x["rule"]: x for x in ready["findings"]}
+    assert "negative-token-budget" not in found
+    assert found["max-total-tokens-cap"]["remedies"][0]["flag"] == "--max-total-tokens"
+    assert not found["big-free-memory-left"]["remedies"]

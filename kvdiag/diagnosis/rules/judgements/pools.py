@@ -6,7 +6,12 @@ import re
 
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed, NoRoomForPool, PoolRefused
-from kvdiag.diagnosis.events.kv_pool import PoolBelowContext, SlidingWindowPool, SlidingWindowUsage
+from kvdiag.diagnosis.events.kv_pool import (
+    MaxTotalTokensTooLarge,
+    PoolBelowContext,
+    SlidingWindowPool,
+    SlidingWindowUsage,
+)
 from kvdiag.diagnosis.events.requests import RequestTooLong
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch, Retraction
 from kvdiag.diagnosis.events.weights import WeightsLoaded
@@ -34,8 +39,12 @@ def refusals(case: Case) -> list[NoRoomForPool]:
 
 
 def cap(case: Case) -> int | None:
-    """--max-total-tokens, where it binds: the pool equals it, to the page."""
-    wanted, tokens = case.launch.number_of("max_total_tokens"), case.tokens
+    """--max-total-tokens, where it binds: the pool equals it, to the page.
+
+    Where no argument tells it, as SGLang repeats it when a draft's pool, profiled later, has room for less.
+    """
+    repeated = case.launch.first(MaxTotalTokensTooLarge)
+    wanted, tokens = case.launch.number_of("max_total_tokens") or (repeated.wanted if repeated else None), case.tokens
     if not wanted or tokens is None:
         return None
     page = case.launch.number_of("page_size") or 1

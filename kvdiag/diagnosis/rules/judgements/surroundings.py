@@ -15,6 +15,7 @@ from kvdiag.diagnosis.events.failure import (
     ProcessFailed,
     Traceback,
 )
+from kvdiag.diagnosis.events.frames import Frame
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory
 from kvdiag.diagnosis.events.kv_pool import KVPoolReserved, PoolEnd
 from kvdiag.diagnosis.events.libraries import (
@@ -171,12 +172,19 @@ def other_cause(case: Case) -> Event | None:
     if named is not None or raised is not None:
         return sign
     fell = stage(case, sign)
-    enough = free is not None and free >= case.wanted_range[0]
+    share = case.thresholds.room_share if _is_cut_after(case, sign) else 1.0
+    enough = free is not None and free >= share * case.wanted_range[0]
     return (
         sign
         if enough and fell is not None and fell not in (Stage.WEIGHTS, Stage.ARGUMENTS, Stage.DISTRIBUTED)
         else None
     )
+
+
+def _is_cut_after(case: Case, sign: Event) -> bool:
+    """Whether the log breaks off within a traceback: its last line, which is missing, may name an overflow."""
+    later = [e for e in case.launch.events if is_before(sign.line, e.line)]
+    return all(isinstance(e, Frame | Traceback) for e in later)
 
 
 def failed_first(case: Case, lost: PeerLost) -> Event | None:
