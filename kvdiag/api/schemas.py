@@ -8,7 +8,6 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-Outcome = Literal["ready", "failed", "incomplete", ""]
 State = Literal["receiving", "queued", "running", "ready", "failed", "cancelled"]
 
 
