@@ -43,3 +43,13 @@ def test_no_report_turns_a_flag_both_ways_in_one_launch(path: Path) -> None:
 def test_no_log_is_kept_for_a_rule_that_is_gone() -> None:
     known = {rule.id for rule in all_rules()}
     assert {path.name.removesuffix(".log").removesuffix(".silent") for path in LOGS.glob("*.log")} <= known
+
+
+VARIANTS = sorted((Path(__file__).parent / "variants").glob("*.log"))
+
+
+@pytest.mark.parametrize("path", VARIANTS, ids=lambda p: p.stem)
+def test_a_cause_is_named_in_other_wordings_and_in_fragments(path: Path) -> None:
+    named = {f["rule"] for f in findings_of(path.read_text(encoding="utf-8"))}
+    assert path.name.split(".")[0] in named
+    assert len(named) <= 4
