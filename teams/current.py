@@ -25,3 +25,14 @@ def current_team(request: HttpRequest) -> Team | None:
 
 def _remembered(request: HttpRequest) -> Any:
     return request.session.get("team") if hasattr(request, "session") else None
+
+
+def home_of(user: Any) -> Team | None:
+    """The team an upload goes to when its sender names none: the token's, or the first the person may upload to."""
+    token = access.token_of(user)
+    if token is not None:
+        return token.team
+    for team in access.teams_of(user):
+        if access.may(user, access.Action.UPLOAD, team):
+            return team
+    return None
