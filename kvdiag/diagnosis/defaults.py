@@ -466,8 +466,13 @@ _EVERYWHERE = frozenset(
 )
 
 
+_VARIABLES = {"SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK": "0.4.5"}  # the first release whose check asks for it
+
+
 def comes_later(field: str, releases: ReleaseRange) -> bool:
     """Whether a setting surely came only after these releases; False for one that the table lacks."""
+    if field in _VARIABLES:
+        return releases.reaches(_VARIABLES[field]) is False
     rows = _rows().get(field)
     if rows is None or field in _EVERYWHERE:
         return False

@@ -47,7 +47,7 @@ def serving_document(launch: Launch, reference: Reference, files: Sequence[FileI
     peaks are exact all the same.
     """
     series = launch.series
-    retractions = launch.each(Retraction)
+    retractions = retractions_of(launch)
     leaks, health = launch.each(SlotLeak), launch.each(HealthCheckFailed)
     aborted, refused = launch.each(RetractionAborted), launch.each(RequestTooLong)
     if not launch.has_traffic and not retractions and not leaks and not health and not refused:
@@ -78,6 +78,16 @@ def serving_document(launch: Launch, reference: Reference, files: Sequence[FileI
         "retraction_lines": [reference(e.line) for e in retractions[:20]],
         "series": [_point(batch, reference) for batch in series.points],
     }
+
+
+def retractions_of(launch: Launch) -> list[Retraction]:
+    """Each push-back once, in order: all ranks of a tensor group print it, so the fullest record of a group counts."""
+    groups: dict[str, dict[str, list[Retraction]]] = {}
+    for event in launch.each(Retraction):
+        group = next((part for part in event.rank.split() if part.startswith("DP")), "")
+        groups.setdefault(group, {}).setdefault(event.rank, []).append(event)
+    kept = [event for ranks in groups.values() for event in max(ranks.values(), key=len)]
+    return sorted(kept, key=lambda e: (e.line.file, e.line.number))
 
 
 def _point(batch: DecodeBatch | PrefillBatch, reference: Reference) -> dict[str, Any]:

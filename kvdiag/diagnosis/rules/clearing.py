@@ -12,6 +12,7 @@ from kvdiag.diagnosis.ledger.model import Moment
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.rule import Case, Finding
+from kvdiag.diagnosis.traffic import retractions_of
 from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens
 
 CLOSES = 0.13  # GiB between the reserve and what is free after the pool that small allocations in between explain
@@ -186,7 +187,7 @@ def _usage(case: Case) -> str | None:
 
 
 def _pushed(case: Case) -> str | None:
-    count = len(case.launch.each(Retraction))
+    count = len(retractions_of(case.launch))
     return f"requests were pushed back {count} times" if count else "no request was pushed back"
 
 

@@ -14,21 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.rules._pricing import knob, raise_by_room, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     flag_is_given,
     fraction_limits_pool,
     may_raise_fraction,
-    place,
 )
 from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.traffic import retractions_of
 
 
 @rule(severity=Severity.WARNING)
 def check(case: Case) -> Iterator[Finding]:
-    found = sorted(case.launch.each(Retraction), key=lambda e: place(e.line))
+    found = retractions_of(case.launch)
     pushed = sum(e.requests or 1 for e in found)
     if len(found) < case.thresholds.retractions:
         return

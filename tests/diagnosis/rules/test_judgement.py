@@ -237,3 +237,25 @@ def test_a_negative_budget_that_only_the_drafts_pool_was_given_is_no_fault() -> 
     assert "negative-token-budget" not in found
     assert found["max-total-tokens-cap"]["remedies"][0]["flag"] == "--max-total-tokens"
     assert not found["big-free-memory-left"]["remedies"]
+
+
+def test_a_push_back_that_every_tensor_rank_prints_is_counted_once() -> None:
+    line = "[2025-03-07 21:49:{at}{rank}] Decode out of memory happened. #retracted_reqs: 2\n"
+    tensor = launch_of("".join(line.format(at=at, rank=f" TP{n}") for at in (33, 45, 51) for n in range(8)))
+    assert (tensor["serving"]["retractions"], tensor["serving"]["retracted_requests"]) == (3, 6)
+    data = launch_of("".join(line.format(at=at, rank=f" DP{n} TP{n}") for at in (33, 45, 51) for n in range(8)))
+    assert data["serving"]["retractions"] == 24
+
+
+def test_the_switch_of_the_balance_check_is_not_offered_before_it_existed() -> None:
+    log = """SGLang version: {version}
+[2025-03-09 14:40:46 TP4] Memory pool end. avail mem=3.11 GB
+[2025-03-09 14:40:48 TP4] Scheduler hit an exception: Traceback (most recent call last):
+ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes.
+"""
+
+    def offered(version: str) -> set[str]:
+        return {x["flag"] for f in launch_of(log.format(version=version))["findings"] for x in f["remedies"]}
+
+    assert "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK" not in offered("0.4.3")
+    assert "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK" in offered("0.4.6")
