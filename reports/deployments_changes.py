@@ -62,7 +62,21 @@ def arguments_changed(before: Launch, after: Launch) -> list[tuple[str, Any, Any
 
 
 def marks_between(before: Launch, after: Launch) -> list[str]:
-    """What a history annotates: release, driver, image and the draft model. Flags are told in `change_words`."""
+    """What a history annotates: release, driver, image, the draft model, and the flags that size the pools."""
+    return [*_moved_on(before, after), *(words for name, words in _flags(before, after) if name in SHORT)]
+
+
+def _flags(before: Launch, after: Launch) -> list[tuple[str, str]]:
+    """Changed arguments, each with its words: "fraction 0.85 to 0.88"."""
+    return [
+        (name, f"{SHORT.get(name, name)} {_plain(was)} to {_plain(now)}")
+        for name, was, now in arguments_changed(before, after)
+        if name != "speculative_algorithm"  # told as the draft model
+    ]
+
+
+def _moved_on(before: Launch, after: Launch) -> list[str]:
+    """Changes that are no flag of their own: release, driver, image, draft model."""
     marks = []
     for words, path in (("SGLang", ("version", "exact")), ("driver", ("gpu", "driver")), ("image", ("image",))):
         was, now = dig(before, *path), dig(after, *path)
@@ -76,10 +90,7 @@ def marks_between(before: Launch, after: Launch) -> list[str]:
 
 def change_words(before: Launch, after: Launch) -> str:
     """ "fraction 0.85 to 0.88, EAGLE3 added"; "nothing changed"."""
-    told = marks_between(before, after)
-    for name, was, now in arguments_changed(before, after):
-        if name != "speculative_algorithm":
-            told.append(f"{SHORT.get(name, name)} {_plain(was)} to {_plain(now)}")
+    told = [*_moved_on(before, after), *(words for _, words in _flags(before, after))]
     if not told:
         return "nothing changed"
     shown = ", ".join(told[:4])

@@ -50,7 +50,7 @@ def test_the_change_and_what_it_moved_are_said_in_words(world: World) -> None:
     comparison = Comparison.objects.get(report=stored)
     assert comparison.change == "SGLang 0.5.7 to 0.5.9, fraction 0.85 to 0.88"
     assert comparison.moved == "−1.94 GiB free"
-    assert comparison.marks == ["SGLang 0.5.7 to 0.5.9"]
+    assert comparison.marks == ["SGLang 0.5.7 to 0.5.9", "fraction 0.85 to 0.88"]
 
 
 def test_nothing_changed_is_said_as_well(world: World) -> None:
