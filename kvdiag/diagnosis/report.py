@@ -121,7 +121,8 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
                 {"what": c.what, "rank": c.line.rank, "line": lines.of(c.line)} for c in outcome.failure.consequences
             ],
         }
-    start = next((e.line.clock for e in launch.events if e.line.clock), None)
+    clocks = [e.line.clock for e in launch.events if e.line.clock]
+    start = next((clock for clock in clocks if "T" in clock), clocks[0] if clocks else None)  # a dated one, if any
     return {
         "number": launch.number,
         "first_line": lines.of(launch.first_line) if launch.first_line else None,
