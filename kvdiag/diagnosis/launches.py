@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -112,6 +113,11 @@ class Launch:
     def has_traffic(self) -> bool:
         """Whether the log shows requests being served."""
         return bool(self.series.prefill_batches or self.series.decode_batches)
+
+    def highest(self, coordinate: str) -> int | None:
+        """The highest number that any line's prefix has for TP, PP, DP or EP; None where no prefix has one."""
+        ranks = {e.rank for e in self.events} | {e.rank for e in self.series.edges}
+        return max((int(m[1]) for rank in ranks for m in re.finditer(rf"\b{coordinate}(\d+)", rank)), default=None)
 
     @property
     def rank_ids(self) -> list[str]:

@@ -79,7 +79,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         for remedy in finding["remedies"]:
             to = f" to {code(remedy['to'])}" if remedy["to"] is not None else ""
             cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
-            yield f"  - {remedy['direction']} {code(remedy['flag'])}{to}.{cost}"
+            what = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {code(remedy['flag'])}"
+            yield f"  - {what}{to}.{cost}"
     evidence = [e for finding in launch["findings"] for e in finding["evidence"][:MAX_EVIDENCE]]
     if evidence:
         yield ""

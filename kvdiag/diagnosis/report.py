@@ -201,8 +201,8 @@ def _parallel(launch: Launch) -> dict[str, int]:
         given = launch.number_of(argument)
         if given is not None:
             return int(given)
-        seen = {int(m[1]) for rank in launch.rank_ids for m in re.finditer(rf"\b{key}(\d+)", rank)}
-        return max(seen) + 1 if seen else 1
+        seen = launch.highest(key)
+        return 1 if seen is None else seen + 1
 
     return {
         "tp": size("tp_size", "TP"),

@@ -225,7 +225,7 @@ class _Terminal:
         yield ""
 
     def _remedy(self, remedy: dict[str, Any]) -> Iterator[str]:
-        change = f"{remedy['direction']} {remedy['flag']}"
+        change = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {remedy['flag']}"
         if remedy["from"] is not None and remedy["to"] is not None:
             change += f" from {remedy['from']} to {remedy['to']}"
         elif remedy["to"] is not None:

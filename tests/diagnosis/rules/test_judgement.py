@@ -259,3 +259,15 @@ ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by othe
 
     assert "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK" not in offered("0.4.3")
     assert "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK" in offered("0.4.6")
+
+
+def test_tensor_ranks_that_print_no_figure_count_too() -> None:
+    log = """[2025-07-02 07:41:58 DP0 TP0] Load weight end. type=A, dtype=torch.bfloat16, avail mem=21.73 GB, \
+mem usage=166.59 GB.
+[2025-07-02 07:41:59 DP7 TP7] max_total_tokens=131072 is larger than the profiled value -561981. Use the profiled \
+value instead.
+"""
+    launch = launch_of(log)
+    assert (launch["parallel"]["tp"], launch["parallel"]["dp"]) == (8, 8)
+    offers = {x["flag"]: x["to"] for f in launch["findings"] for x in f["remedies"]}
+    assert offers["--tp-size"] == "16"

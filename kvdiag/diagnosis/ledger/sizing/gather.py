@@ -219,9 +219,8 @@ def _parallel(launch: Launch, key: str) -> int:
     given = launch.number_of(f"{key}_size")
     if given is not None:
         return max(1, int(given))
-    seen = [coordinate(rank, key.upper()) for rank in launch.rank_ids]
-    known = [number for number in seen if number is not None]
-    return max(known) + 1 if known else 1
+    seen = launch.highest(key.upper())
+    return 1 if seen is None else seen + 1
 
 
 def _platform(launch: Launch) -> str | None:

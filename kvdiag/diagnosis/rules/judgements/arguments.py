@@ -51,8 +51,8 @@ def size_of(case: Case, argument: str, prefix: str) -> int:
     given = case.launch.number_of(argument)
     if given:
         return int(given)
-    seen = [int(m[1]) for rank in case.launch.rank_ids for m in re.finditer(rf"\b{prefix}(\d+)", rank)]
-    return max(seen) + 1 if seen else 1
+    seen = case.launch.highest(prefix)
+    return 1 if seen is None else seen + 1
 
 
 def attends_in_data_parallel(case: Case) -> bool:
