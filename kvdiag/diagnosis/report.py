@@ -15,8 +15,9 @@ from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
 from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
 from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.launches import Launch, moment
-from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment
+from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
 from kvdiag.diagnosis.levers import levers
 from kvdiag.diagnosis.lines import FileInfo, LogLine
 from kvdiag.diagnosis.rules.checking import Checked
@@ -133,6 +134,7 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         "stage": outcome.stage.value if outcome.stage else None,
         "failure": failure,
         "verdict": verdict(case, checked),
+        "coverage": _coverage(case),
         "version": dict(launch.release),
         "model": _model(launch),
         "parallel": _parallel(launch),
@@ -157,6 +159,17 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         "levers": levers(case),
         "limits": _limits(case),
         "serving": serving_document(launch, lines.of, files),
+        "exceptions": [
+            {
+                "type": e.kind,
+                "message": e.message,
+                "ranks": e.ranks,
+                "lines": lines.all(e.lines),
+                "frames": list(e.frames),
+                "count": e.count,
+            }
+            for e in exceptions_of(launch)
+        ],
         "oom": [_oom(oom, lines) for oom in launch.each(DeviceOutOfMemory)],
         "findings": [_finding(f, lines) for f in checked.findings],
         "turn": turn(case, checked).value,
@@ -211,6 +224,37 @@ def _parallel(launch: Launch) -> dict[str, int]:
         "ep": size("ep_size", "EP"),
         "nodes": int(launch.number_of("nnodes") or 1),
     }
+
+
+def _coverage(case: Case) -> dict[str, int]:
+    """How many of the facts that a whole start shows were read: arguments, readings, pools, limits, the end."""
+    launch, limits = case.launch, case.limits
+    rank = next((x for x in case.ledgers if x.rank == (case.lowest.rank if case.lowest else None)), None)
+    loaded = launch.first(WeightsLoaded)
+    release = dict(launch.release)
+    facts = (
+        bool(launch.server_args or launch.commands),
+        case.fraction is not None,
+        launch.value("model_path") is not None,
+        loaded is not None and loaded.architecture is not None,
+        bool(release.get("exact") or release.get("from") or release.get("before")),
+        launch.first(DeviceNamed) is not None or any(x.capacity is not None for x in case.ledgers),
+        case.opening is not None,
+        rank is not None and rank.taken(Pool.WEIGHTS) is not None,
+        case.after_weights is not None,
+        rank is not None and rank.kv_tokens is not None,
+        rank is not None and rank.kv_size is not None,
+        case.after_pool is not None,
+        rank is not None and rank.taken(Pool.CUDA_GRAPHS) is not None,
+        limits is not None and limits.tokens is not None,
+        limits is not None and limits.max_running_requests is not None,
+        case.context_length is not None,
+        limits is not None and limits.chunked_prefill_size is not None,
+        case.free_at_end is not None,
+        launch.has(FiredUp),
+        case.outcome.outcome != "incomplete",
+    )
+    return {"read": sum(facts), "of": len(facts)}
 
 
 def _gpu(case: Case) -> dict[str, Any]:

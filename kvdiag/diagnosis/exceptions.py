@@ -1,0 +1,75 @@
+"""Exceptions of a launch, each told once: its type and message, the ranks that raised it, the innermost frames."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from kvdiag.diagnosis.events.failure import ProcessFailed, Traceback
+from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.lines import LogLine
+
+MAX_EXCEPTIONS = 20  # different ones that are told
+MAX_FRAMES = 6  # of one, the innermost
+MAX_MESSAGE = 600  # characters
+
+_HEAD = re.compile(
+    r"^(?:\[rank\d+\]: ?)?(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|OutOfResources|Interrupt|Failure))"
+    r"(?:: ?(.*))?$"
+)
+_FRAME = re.compile(r'^File "([^"]{1,300})", line (\d{1,9})(?:, in (\S{1,100}))?')
+_CHANGING = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+@dataclass
+class Raised:
+    """One exception: where it was printed, by whom, how often. Frames are innermost last."""
+
+    kind: str
+    message: str
+    ranks: list[str] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
+    frames: tuple[str, ...] = ()
+    count: int = 0
+
+
+def exceptions_of(launch: Launch) -> list[Raised]:
+    """The exceptions in the order they were first printed; the same one of many ranks is one."""
+    found: dict[tuple[str, str], Raised] = {}
+    open_traces: dict[str, LogLine] = {}  # by rank, the traceback that has not ended yet
+    for event in launch.events:
+        if isinstance(event, Traceback | ProcessFailed):
+            open_traces[event.rank] = event.line
+            continue
+        head = _HEAD.match(event.line.text[: 4 * MAX_MESSAGE])
+        if head is None:
+            continue
+        kind, message = head[1], (head[2] or "").strip()[:MAX_MESSAGE]
+        key = (kind, _CHANGING.sub("#", message))
+        rank = event.rank
+        if not rank and rank not in open_traces and open_traces:
+            rank = next(reversed(open_traces))  # a traceback's lines carry no prefix: it ends the last one begun
+        trace = open_traces.pop(rank, None)
+        if key not in found and len(found) >= MAX_EXCEPTIONS:
+            continue
+        one = found.setdefault(key, Raised(kind, message, frames=_frames(trace)))
+        one.count += 1
+        if rank and rank not in one.ranks:
+            one.ranks.append(rank)
+        if len(one.lines) < 4:
+            one.lines.append(event.line)
+    return list(found.values())
+
+
+def _frames(trace: LogLine | None) -> tuple[str, ...]:
+    """The innermost frames of a traceback, as far as its lines were kept."""
+    if trace is None:
+        return ()
+    found = []
+    for text in trace.following(80):
+        if _HEAD.match(text):
+            break
+        frame = _FRAME.match(text.strip())
+        if frame is not None:
+            found.append(f"{frame[1]}, line {frame[2]}" + (f", in {frame[3]}" if frame[3] else ""))
+    return tuple(found[-MAX_FRAMES:])
