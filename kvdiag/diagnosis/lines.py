@@ -27,7 +27,7 @@ __all__ = ["FileInfo", "LineReader", "Log", "LogLine"]
 
 REMEMBERED: Final = 1024  # lines whose following lines are still known; those of errors stay known
 _PROGRESS_S: Final = 0.5
-_VERY_LONG: Final = 64 << 20  # of a text; behind that a quarter of the sample is enough
+_VERY_LONG: Final = 64 << 20  # of a text; behind that an eighth of the sample is enough
 _FEW: Final = 2 << 10  # bytes kept behind a line that is neither long nor speaks of trouble
 _LONG: Final = 400
 _BEFORE: Final = 4 << 10  # of an overlong line, kept before a phrase
@@ -274,7 +274,7 @@ class _Page:
     def _batches(self, data: bytes, offset: int) -> dict[int, int]:
         """Where the phrases of the batch lines to be read end, and how many batch lines each stands for."""
         exact = offset < self._limits.exact_batch_bytes
-        sample = self._limits.batch_sample if offset < _VERY_LONG else max(1, self._limits.batch_sample // 4)
+        sample = self._limits.batch_sample if offset < _VERY_LONG else max(1, self._limits.batch_sample // 8)
         found: dict[int, int] = {}
         for phrase in self._reader._dense:
             at = data.find(phrase)
