@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Path, Query, Router, Status
@@ -13,7 +13,7 @@ from ninja import Path, Query, Router, Status
 from ingest.answers import absolute
 from ingest.models import StoredReport
 from kvdiag.api.callers import Token, must, must_read, spend, team_of
-from kvdiag.api.problems import No, answers
+from kvdiag.api.problems import No, Problem, answers
 from kvdiag.api.reports import Id
 from kvdiag.api.schemas import (
     AlertPage,
@@ -252,6 +252,42 @@ def change_finding(request: HttpRequest, finding_id: Path[Id], change: FindingIn
     except ValueError as wrong:
         raise No(422, "invalid", f"{wrong}.") from None
     return finding_shown(tracked)
+
+
+METRICS = {
+    "kvdiag_kv_tokens": ("KV tokens on each rank after the newest start", "last_kv_tokens"),
+    "kvdiag_free_gib": ("GiB free after the newest start, on the rank with the least", "last_free_gib"),
+    "kvdiag_open_findings": ("Open findings of severity advice or worse", "open_findings"),
+}
+MOST_MEASURED = 1000
+PLAIN = {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+@router.get(
+    "/metrics",
+    auth=Token(),
+    response=answers(404, Problem),
+    openapi_extra={"responses": {200: PLAIN}},
+    summary="Deployments for Prometheus",
+)
+def metrics(request: HttpRequest) -> Any:
+    """Tokens, free memory, open findings and readiness of each deployment; a figure that no log gave is left out."""
+    spend(request)
+    must_read(request)
+    rows = Deployment.objects.filter(team=team_of(request), merged_into=None, launch_count__gt=0)
+    found = [(_label(each.name), each) for each in rows.order_by("-last_upload_at")[:MOST_MEASURED]]
+    lines = []
+    for name, (words, column) in METRICS.items():
+        values = [(label, getattr(each, column)) for label, each in found]
+        lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
+        lines += [f'{name}{{deployment="{label}"}} {value}' for label, value in values if value is not None]
+    lines += ["# HELP kvdiag_ready Whether the newest start became ready", "# TYPE kvdiag_ready gauge"]
+    lines += [f'kvdiag_ready{{deployment="{label}"}} {int(each.last_outcome == "ready")}' for label, each in found]
+    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", " ")
 
 
 @router.get("/alerts", auth=Token(), response=answers(200, AlertPage, 400), summary="Alerts")
