@@ -5,7 +5,8 @@ What it sees
 Why it matters
     The request failed although the process held enough: the pieces are too small.
 What to do
-    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Only then: the hint is printed in every message.
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_HIP_… or PYTORCH_NPU_ALLOC_CONF on those devices). Only
+    then: the hint is printed in every message.
 Sources
     PyTorch, "CUDA semantics: memory management".
 """
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
+
+_VARIABLES = {"NPU": "PYTORCH_NPU_ALLOC_CONF", "HIP": "PYTORCH_HIP_ALLOC_CONF"}
 
 
 @rule(severity=Severity.CRITICAL)
@@ -33,7 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=cite(oom, figure="reserved_unallocated_gib", value=to_gib(held, 4)),
         remedies=(
             Remedy(
-                "PYTORCH_CUDA_ALLOC_CONF",
+                _VARIABLES.get(oom.device or "", "PYTORCH_CUDA_ALLOC_CONF"),
                 Direction.SET,
                 to="expandable_segments:True",
                 cost="It costs a little speed, and does not go together with every memory saver.",

@@ -271,3 +271,15 @@ value instead.
     assert (launch["parallel"]["tp"], launch["parallel"]["dp"]) == (8, 8)
     offers = {x["flag"]: x["to"] for f in launch["findings"] for x in f["remedies"]}
     assert offers["--tp-size"] == "16"
+
+
+@pytest.mark.parametrize(
+    ("device", "variable"),
+    [("CUDA", "PYTORCH_CUDA_ALLOC_CONF"), ("NPU", "PYTORCH_NPU_ALLOC_CONF"), ("HIP", "PYTORCH_HIP_ALLOC_CONF")],
+)
+def test_the_allocators_variable_is_that_of_the_device(device: str, variable: str) -> None:
+    log = f"""torch.OutOfMemoryError: {device} out of memory. Tried to allocate 1.20 GiB (GPU 0; 61.27 GiB total \
+capacity; 50.05 GiB already allocated; 5.04 MiB free; 58.39 GiB reserved in total by PyTorch)
+"""
+    found = next(x for x in launch_of(log)["findings"] if x["rule"] == "allocator-fragmentation")
+    assert found["remedies"][0]["flag"] == variable
