@@ -55,6 +55,7 @@ _OOM: Final = re.compile(
     r"|fragmentation)"
 )
 _MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
+_BRACKET: Final = re.compile(r"\s*\(\w+=\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,8 @@ def join_cut(text: str, following: Callable[[int], tuple[str, ...]]) -> tuple[st
         return _join(text, following(14), _OOM, blanks=0)
     if text.endswith((",", "=", ":")) and ("=" in text or ":" in text) and len(text) < 400:
         return _join(text, following(3), _MEMORY, blanks=0)
+    if text.endswith(" cache") and len(text) < 400:
+        return _join(text, following(3), _BRACKET, blanks=0)  # a sentence broken before the figures in its brackets
     if ("server_args=" in text or "ServerArgs(" in text) and _depth(text) > 0:
         return _join_arguments(text, following(400))
     return text, 0

@@ -7,7 +7,8 @@ from kvdiag.diagnosis.units import Bytes
 
 
 @read_from(
-    r"(?<!-> )\bmax_total_num_tokens=\d+(?:, ?(?:chunked_prefill_size|max_prefill_tokens|max_running_requests)|\s*$)",
+    r"(?<!-> )\bmax_total_num_tokens=\d+"
+    r"(?:, ?(?:chunked_prefill_size|max_prefill_tokens|max_running_requests|context_len)|\s*$)",
     literals=("max_total_num_tokens=",),
     excludes=("server_args=", "[unified-memory-pool]", "eak detected", "eak Detected", "available_size=", "MLX stub"),
     fields={
@@ -23,8 +24,11 @@ from kvdiag.diagnosis.units import Bytes
         " context_len=16384",
         "0.4.3..0.4.6": "max_total_num_tokens=46611, chunked_prefill_size=2048, max_prefill_tokens=16384,"
         " max_running_requests=2049, context_len=131072",
-        "0.4.7..0.5.23": "max_total_num_tokens=159277, chunked_prefill_size=2048, max_prefill_tokens=16384,"
-        " max_running_requests=48, context_len=131072, available_gpu_mem=7.43 GB",
+        "0.4.7..0.5.23": (
+            "max_total_num_tokens=159277, chunked_prefill_size=2048, max_prefill_tokens=16384,"
+            " max_running_requests=48, context_len=131072, available_gpu_mem=7.43 GB",
+            "max_total_num_tokens=8192, context_len=8192, available_gpu_mem=2.86 GB",  # as people shorten it
+        ),
         "0.5.2..0.5.23": (
             "max_total_num_tokens=159277, chunked_prefill_size=-1, max_prefill_tokens=16384, max_running_requests=48,"
             " context_len=131072, available_cpu_mem=97.43 GB",

@@ -302,6 +302,8 @@ class _RankBook:
             if took & {Pool.KV_CACHE, Pool.SWA_KV_CACHE}:
                 return Pool.WEIGHTS, "no line prints the end of the load; what the pools leave of the drop"
             return Pool.UNEXPLAINED, "weights and pools together: no line tells one from the other"
+        if before.moment is Moment.WEIGHTS_END and reading.moment is Moment.READY and not self.ledger.pools:
+            return Pool.UNEXPLAINED, "the pool and what follows it: no line tells one from the other"
         match reading.moment:
             case Moment.WEIGHTS_END if before.moment is Moment.WEIGHTS_BEGIN:
                 return (Pool.UNEXPLAINED, "") if Pool.WEIGHTS in took else (Pool.WEIGHTS, "")

@@ -224,3 +224,9 @@ def test_a_printed_pool_leaves_the_rest_of_the_drop_to_weights_whose_end_is_miss
     one = ledger("Load weight begin. avail mem=94.04 GB", *POOL)
     assert gib(one, Pool.KV_CACHE) == 10.42
     assert gib(one, Pool.WEIGHTS) == 72.34
+
+
+def test_a_drop_that_holds_the_pool_and_all_that_follows_is_not_called_buffers() -> None:
+    one = ledger(*LOAD, "max_total_num_tokens=8192, context_len=8192, available_gpu_mem=9.28 GB")
+    assert gib(one, Pool.BUFFERS) is None
+    assert gib(one, Pool.UNEXPLAINED) == 12.43

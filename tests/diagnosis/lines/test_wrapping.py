@@ -4,6 +4,8 @@ import textwrap
 
 import pytest
 
+from kvdiag.diagnosis.wrapping import join_cut
+
 ARGUMENTS = "server_args=ServerArgs(model_path='/root/.cache/models/Qwen/Qwen3-30B', " + ", ".join(
     f"option_number_{n}={n * 7}" for n in range(150)
 )
@@ -94,3 +96,10 @@ def test_an_out_of_memory_message_over_several_lines_is_one(read) -> None:
 def test_a_whole_message_takes_nothing_of_the_next_line(read) -> None:
     found = read("\n".join(LINES[1:3] + ["avail mem=1.00 GB in a foreign line", "unallocated, by chance"]))
     assert [line.text for line in found] == TEXTS[1:3]
+
+
+def test_a_sentence_broken_before_its_bracket_takes_the_figures_in_it() -> None:
+    rest = ("(max_mamba_cache_size=64, 5 state slots per request). To raise it: increase", "--mamba-full-memory-ratio")
+    text, taken = join_cut("max_running_requests is capped to 12 by the mamba state cache", lambda n: rest[:n])
+    assert text.endswith("cache (max_mamba_cache_size=64, 5 state slots per request). To raise it: increase")
+    assert taken == 1
