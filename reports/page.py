@@ -222,10 +222,18 @@ class ReportPage:
     @cached_property
     def earlier(self) -> list[Row]:
         """What was taken before the first reading, outside the identity."""
+        return self._outside("earlier")
+
+    @cached_property
+    def later(self) -> list[Row]:
+        """What was taken after the last reading: it is not off the free memory."""
+        return self._outside("later")
+
+    def _outside(self, when: str) -> list[Row]:
         rank = leading_rank(self.launch) or {}
         return [
-            Row("earlier", str(entry.get("pool")), gib=entry["gib"], lines=tuple(line_refs(entry.get("lines"))))
-            for entry in listed(rank, "earlier")
+            Row(when, str(entry.get("pool")), gib=entry["gib"], lines=tuple(line_refs(entry.get("lines"))))
+            for entry in listed(rank, when)
             if isinstance(entry.get("gib"), (int, float)) and entry["gib"] >= 0.005
         ]
 

@@ -36,7 +36,8 @@ _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b")
 
 RANK_KEYS = {
     "id", "dp", "pp", "tp", "ep", "gpu", "capacity_gib", "readings", "entries", "opening_gib", "free_gib",
-    "unexplained_gib", "earlier", "kv_tokens", "kv_gib", "mamba_slots", "mamba_gib", "hicache_host_gib", "draft",
+    "unexplained_gib", "earlier", "later", "kv_tokens", "kv_gib", "mamba_slots", "mamba_gib", "hicache_host_gib",
+    "draft",
 }  # fmt: skip
 LAUNCH_KEYS = {
     "number", "first_line", "last_line", "started_at", "ready_after_s", "outcome", "stage", "verdict", "version",

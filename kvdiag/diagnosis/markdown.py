@@ -62,6 +62,9 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
             yield f"| {name} | {row['gib']:.2f} | {row['basis']} | {where} |"
         yield f"| Free | {rank['free_gib']:.2f} | printed | {escape(line_reference(rank.get('free_line'), names))} |"
+        for row in summed(rank.get("later") or []):
+            where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
+            yield f"| then {NAMES[row['pool']]} | {row['gib']:.2f} | {row['basis']} | {where} |"
         yield f"| First reading | {rank['opening_gib']:.2f} | {rank.get('opening_basis') or ''} | |"
         yield ""
     budget = (launch["kv_cache"] or {}).get("budget")

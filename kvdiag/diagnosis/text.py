@@ -163,6 +163,8 @@ class _Terminal:
                 name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
                 yield self._row(name, row["gib"], opening, row["basis"], row["lines"])
             yield self._row("Free", rank["free_gib"], opening, "printed", [rank.get("free_line")])
+            for row in summed(rank.get("later") or []):
+                yield self._row(f"  then {NAMES[row['pool']]}", row["gib"], opening, row["basis"], row["lines"])
             yield self._row("First reading", opening, opening, rank.get("opening_basis"), [rank.get("opening_line")])
             yield ""
         if len(groups) > 3:

@@ -53,7 +53,8 @@ def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
         return f"{told} {_sentence(lead.summary)} {_act(lead)}".strip()
     further = _further(case)
     passed = f"; {len(checked.passed)} checks passed" if not further else ""
-    return f"Ready, nothing to fix. {facts or 'The log prints no figures of memory'}{passed}. {further}".strip()
+    missing = "The log prints neither the size of the KV pool nor what is free at the end"
+    return f"Ready, nothing to fix. {facts or missing}{passed}. {further}".strip()
 
 
 _STAGES = {

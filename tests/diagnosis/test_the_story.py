@@ -111,3 +111,14 @@ def test_the_operators_wrong_product_appears_nowhere() -> None:
 def test_the_story_is_read_from_standard_input_alike() -> None:
     raw = (CORPUS / "kimi-k25-8gpu/log.txt").read_bytes()
     assert diagnose(Log("server.log", io.BytesIO(raw))).document == document()
+
+
+def test_what_was_taken_after_the_last_reading_stands_below_what_is_free() -> None:
+    log = (
+        "[2026-05-19 03:23:35] Load weight end. type=A, dtype=torch.bfloat16, avail mem=35.23 GB, mem usage=58.91 GB.\n"
+        "[2026-05-19 03:23:35] KV Cache is allocated. #tokens: 256000, KV size: 18.68 GB\n"
+    )
+    found = diagnose(Log("log", io.BytesIO(log.encode())))
+    shown = [line.split()[:4] for line in render(found, "text").splitlines()]
+    assert ["Free", "35.23", "37.4%"] in [words[:3] for words in shown]
+    assert ["then", "KV", "cache", "18.68"] in shown
