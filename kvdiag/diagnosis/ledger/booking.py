@@ -89,6 +89,9 @@ class _RankBook:
         loads = [e for e in mine if isinstance(e, WeightsLoaded)]
         first_pool = next((i for i, e in enumerate(mine) if isinstance(e, PoolEnd | KVPoolAllocated)), len(mine))
         before = sum(isinstance(e, WeightsLoaded) for e in mine[:first_pool])
+        first_load = next((i for i, e in enumerate(mine) if isinstance(e, WeightsBegin | WeightsLoaded)), len(mine))
+        if first_pool < first_load < len(mine):
+            self.loads = 1  # the log begins after the target's load: what loads after a pool is a draft
         self.both_load_first = before > 1 and len(loads) > 1
         self.has_draft_pool = len(ends) > 1
         self.events: list[Event] = mine

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, SlidingWindowPool
+from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, PoolEnd, SlidingWindowPool
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
@@ -206,10 +206,17 @@ class Case:
         the load took."""
         if self.opening is not None:
             return self.opening.available
+        pools = {e.rank: (e.line.file, e.line.number) for e in reversed(self.launch.each(PoolEnd))}
+
+        def after_pool(loaded: WeightsLoaded) -> bool:
+            """A load after the rank's pool is a draft's."""
+            first = pools.get(loaded.rank)
+            return first is not None and first < (loaded.line.file, loaded.line.number)
+
         sums = [
             Bytes(loaded.available + loaded.used)
             for loaded in self.launch.each(WeightsLoaded)
-            if loaded.available is not None and loaded.used is not None and loaded.used > 0
+            if loaded.available is not None and loaded.used is not None and loaded.used > 0 and not after_pool(loaded)
         ]
         return min(sums, default=None)
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd, GraphSizes
 from kvdiag.diagnosis.events.failure import CaptureFailed
+from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.libraries import DeviceFull
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules.judgements.overflows import free_at, is_draft_pool, is_trainers, memory_ran_out, stage
 from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, last_before_or_on
@@ -44,6 +46,9 @@ def capture_overflow(case: Case) -> CaptureOverflow | None:
         or is_draft_pool(case, sign)
     ):
         return None
+    step = last_before(case, sign.line, WeightsBegin, WeightsLoaded, PoolEnd, GraphBegin, GraphEnd, CaptureProgress)
+    if isinstance(step, WeightsBegin | WeightsLoaded) and not case.launch.has(CaptureFailed):
+        return None  # a draft model was loading
     bar = last_before_or_on(case, sign.line, CaptureProgress)
     begun = last_before(case, sign.line, GraphBegin, GraphEnd, GraphSizes)
     wrapped = [e for e in case.launch.each(CaptureFailed) if abs(e.line.number - sign.line.number) <= TRACEBACK_LINES]

@@ -286,10 +286,11 @@ def is_draft_pool(case: Case, event: Event) -> bool:
     if event.rank and any(e.rank == event.rank for e in same):
         same = [e for e in same if e.rank == event.rank]
     loaded = [e for e in same if isinstance(e, WeightsLoaded)]
-    if len(loaded) < 2 or isinstance(same[-1], WeightsBegin | GraphBegin):
+    cut = bool(loaded) and any(isinstance(e, PoolEnd) and is_before(e.line, loaded[0].line) for e in same)
+    if len(loaded) < (1 if cut else 2) or isinstance(same[-1], WeightsBegin | GraphBegin):
         return False
     ends = [e for e in same if isinstance(e, PoolEnd)]
-    if ends and isinstance(same[-1], PoolEnd) and is_before(loaded[1].line, ends[0].line):
+    if len(loaded) > 1 and ends and isinstance(same[-1], PoolEnd) and is_before(loaded[1].line, ends[0].line):
         # 0.5.14 and later: both models load before both pools; a multi-layer draft has a pool for each layer
         return len(ends) == 1 or len(ends) > 2 or "pool" in sites(case, event)
     return is_draft_start(case, event) and "load" not in sites(case, event)[:1]

@@ -357,12 +357,21 @@ def checkpoint_share(case: Case, *, sharded: bool = False) -> float | None:
 def low_automatic_fraction(case: Case) -> float | None:
     """The fraction in force, where it is low and nobody asked for it."""
     fraction = stated_fraction(case)
-    if fraction is None or fraction > case.thresholds.auto_fraction_low or is_in_command(case, "mem_fraction_static"):
+    if fraction is None or fraction > case.thresholds.auto_fraction_low:
+        return None
+    found = case.launch.arguments.get("mem_fraction_static")
+    chosen = found is not None and found.origin == "adjusted" and not _names_fraction(case)
+    if is_in_command(case, "mem_fraction_static") and not chosen:
         return None
     if case.launch.commands:
         return fraction
     # Without a command only a value that nobody would type tells: SGLang rounds to three decimals.
     return fraction if abs(fraction * 100 - round(fraction * 100)) > 0.01 else None
+
+
+def _names_fraction(case: Case) -> bool:
+    """Whether a pasted command sets the fraction."""
+    return any(re.search(r"mem[-_]fraction[-_]static", c.line.text) for c in case.launch.commands)
 
 
 def vanished_before_pool(case: Case) -> Bytes | None:
