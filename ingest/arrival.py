@@ -29,7 +29,13 @@ def folder_of(public_id: str) -> Path:
 def plain_name(name: str) -> str:
     """A file name for people: the last part of a path, without control characters; never used as a path."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return "".join(character for character in last if character.isprintable())[:MAX_NAME] or "log"
+    return plain_text(last)[:MAX_NAME] or "log"
+
+
+def plain_text(text: str) -> str:
+    """The text without what is not printed: control characters, and halves of surrogate pairs, which no database
+    takes."""
+    return "".join(character for character in text if character.isprintable())
 
 
 def check_free_disk(coming: int) -> None:

@@ -65,7 +65,7 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
         raise Refused(413, "json_too_large", f"The description may have {MAX_JSON_BYTES >> 10} KiB.")
     try:
         body = json.loads(request.read(length) or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         raise Refused(400, "json", "The body is not a JSON object.")
@@ -75,6 +75,11 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
 def text_of(body: dict[str, Any], name: str) -> str:
     value = body.get(name, "")
     return value if isinstance(value, str) else ""
+
+
+def texts_of(body: dict[str, Any], name: str) -> tuple[str, ...]:
+    value = body.get(name)
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 @answering
@@ -90,7 +95,7 @@ def begin(request: HttpRequest) -> HttpResponse:
     options = Options(
         name=plain_name(text_of(body, "name")) if text_of(body, "name") else "",
         deployment_key=text_of(body, "deployment").strip(),
-        tags=tuple(tag for tag in body.get("tags") or [] if isinstance(tag, str)),
+        tags=texts_of(body, "tags"),
         keep_log=body.get("keep_log", True) is not False,
         keep_days=days_of(str(body.get("keep_days", ""))),
         idempotency_key=request.headers.get("Idempotency-Key", "")[:200],

@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from ingest import words
-from ingest.arrival import Arrival, folder_of, remove_all
+from ingest.arrival import Arrival, folder_of, plain_text, remove_all
 from ingest.ending import end_without_report, fail, store
 from ingest.isolation import End, run_isolated
 from ingest.lease import Turn, claim, give_back
@@ -121,11 +121,11 @@ def _row(sender: Sender, options: Options, token: str) -> Upload:
     now = timezone.now()
     days = min(report_days(sender.user, sender.team), options.keep_days or 10_000)
     return Upload(
-        name=options.name[:200],
+        name=plain_text(options.name)[:200],
         uploader=sender.user,
         team=sender.team,
-        deployment_key=options.deployment_key[:200] if sender.team else "",
-        tags=[tag[:60] for tag in options.tags[:20]],
+        deployment_key=plain_text(options.deployment_key)[:200] if sender.team else "",
+        tags=[plain_text(tag)[:60] for tag in options.tags[:20]],
         keep_log=options.keep_log,
         masked=options.hidden,
         expires_at=now + days * DAY,

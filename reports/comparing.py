@@ -83,7 +83,10 @@ def asked_launches(values: list[str]) -> list[tuple[str, int | None]]:
     """Ids and launch numbers out of what was given: ids, "id.2", or whole links; at most ten, each once."""
     found: dict[tuple[str, int | None], None] = {}
     for value in " ".join(values).replace(",", " ").split():
-        parts = urlsplit(value)
+        try:
+            parts = urlsplit(value)
+        except ValueError:  # "http://[" and the like: no link of ours
+            continue
         inside = re.search(r"/r/([\w-]+)(?:\.\w+)?/?$", parts.path)
         if inside and (parts.scheme or value.startswith("/")):
             number = parse_qs(parts.query).get("launch", [""])[0]

@@ -102,7 +102,7 @@ def filtered(deployments: QuerySet[Deployment], asked: QueryDict) -> QuerySet[De
     if state == "room":
         open_room = TrackedFinding.objects.filter(rule__in=ROOM_RULES, state__in=TrackedFinding.COUNTED)
         deployments = deployments.filter(pk__in=open_room.values("deployment"))
-    if asked.get("owner", "").isdigit():
+    if asked.get("owner", "").isdecimal():
         deployments = deployments.filter(owner=int(asked["owner"][:18]))
     for word in words:
         deployments = deployments.filter(

@@ -108,7 +108,7 @@ def deployment_change(request: HttpRequest, public_id: str) -> HttpResponse:
     target: Any = deployment
     if name := request.POST.get("name", "").strip():
         deployments.rename_deployment(deployment, name, by=request.user)
-    if request.POST.get("owner", "").isdigit():
+    if request.POST.get("owner", "").isdecimal():
         member = get_object_or_404(
             Membership.objects.select_related("user"), team=deployment.team, user=int(request.POST["owner"][:18])
         )
@@ -143,7 +143,7 @@ def pin_baseline(request: HttpRequest, public_id: str) -> HttpResponse:
     else:
         report = get_object_or_404(
             StoredReport.objects.filter(upload__deployment=deployment, upload__deleted_at=None).order_by("-created_at"),
-            pk=int(chosen[:18]) if chosen.isdigit() else 0,
+            pk=int(chosen[:18]) if chosen.isdecimal() else 0,
         )
         pin(deployment, report, by=request.user)
         messages.success(request, "Pinned. New launches are compared with it.")

@@ -95,7 +95,7 @@ def wish_of(asked: Any) -> Wish:
         if days not in PERIODS:
             raise sharing_links.Refused("Choose how long the link lasts.")
         expires_at = timezone.now() + timedelta(days=int(days))
-    if views and not views.isdigit():
+    if views and not views.isdecimal():
         raise sharing_links.Refused("The view limit is a number from 1 to 10,000.")
     return Wish(
         what=asked.get("what", What.FACTS),
@@ -213,7 +213,7 @@ def shared_context(request: HttpRequest, link: ShareLink, stored: StoredReport, 
     launches = listed(document, "launches")
     page = ReportPage(
         document,
-        number=int(number) if number.isdigit() and len(number) < 6 else len(launches),
+        number=int(number) if number.isdecimal() and len(number) < 6 else len(launches),
         name=link.upload.title if with_log else "",
     )
     context: dict[str, Any] = {

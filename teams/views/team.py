@@ -179,7 +179,7 @@ def trail(request: HttpRequest, team: Team) -> HttpResponse:
     """The audit trail, newest first, 100 lines a page."""
     before = request.GET.get("before", "")
     entries = access.visible(AuditEntry, to=request.user).filter(team=team).order_by("-pk")
-    if before.isdigit():
+    if before.isdecimal():
         entries = entries.filter(pk__lt=int(before[:18]))
     shown = list(entries[:101])
     more = {"entries": shown[:100], "older": shown[99].pk if len(shown) > 100 else None}

@@ -1,0 +1,134 @@
+"""Requests that nobody means well: no answer lacks its guards, and none is a failure of ours."""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.config
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as site
+from django.test import Client
+
+from ingest.models import Upload
+from reports import sharing_links
+from tests.teams import world as worlds
+from tests.teams.conftest import signed_in
+from tests.teams.world import World
+
+pytestmark = pytest.mark.django_db
+
+GUARDS = {
+    "X-Robots-Tag": "noindex, nofollow, noarchive",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@pytest.fixture
+def world(settings: Any, tmp_path: Path) -> World:
+    settings.KVDIAG_UPLOADS = tmp_path / "uploads"
+    (tmp_path / "uploads").mkdir()
+    return worlds.make_world()
+
+
+@pytest.fixture
+def static_file(settings: Any, tmp_path: Path) -> Iterator[str]:
+    settings.STATIC_ROOT = tmp_path / "static"
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    yield "/static/drawing.svg"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/static/drawing.svg", {}, 200),
+        ("/static/none.css", {}, 404),
+        ("/nowhere", {}, 404),
+        ("/", {"host": "elsewhere.example"}, 400),
+        ("/api/v1/reports", {"authorization": "Bearer kvd_unknown"}, 401),
+        ("/api/v1/reports", {}, 401),
+        ("/s/AAAAAAAAAAAAAAAAAAAAAA/", {}, 404),
+        ("/healthz", {}, 200),
+    ],
+)
+def test_every_answer_has_its_guards(static_file: str, path: str, headers: dict[str, str], status: int) -> None:
+    answer = Client().get(path, headers=headers)
+    assert answer.status_code == status
+    assert {name: answer.headers.get(name) for name in GUARDS} == GUARDS
+    assert "frame-ancestors 'none'" in answer["Content-Security-Policy"]
+    assert answer["Referrer-Policy"] in ("same-origin", "no-referrer")
+
+
+@pytest.mark.parametrize("path", ["/compare/?r=http://[&r=x", "/compare/?r=http://[/r/abcdefgh"])
+def test_a_broken_link_is_no_report_to_compare(path: str) -> None:
+    assert Client().get(path).status_code == 200
+
+
+def test_digits_that_are_no_decimal_are_no_numbers(world: World) -> None:
+    """For str.isdigit "²" is a digit, for int it is no number."""
+    report = world.launch()
+    _, token = sharing_links.make_link(report.upload, sharing_links.Wish(who="team"), by=world.alice)
+    alice = signed_in(world.alice)
+    assert alice.get(f"/s/{token}/?launch=²").status_code == 200
+    assert alice.get(f"/teams/{world.team.slug}/trail/?before=²").status_code == 200
+    sheet = {"max_views": "²", "days": "7", "who": "link", "what": "facts"}
+    assert alice.post(f"/r/{report.upload.public_id}/share/", sheet).status_code == 400
+    deployment = f"/deployments/{report.upload.deployment.public_id}"
+    assert alice.post(f"{deployment}/change/", {"owner": "²"}).status_code < 500
+    assert alice.post(f"{deployment}/baseline/", {"report": "²"}).status_code < 500
+
+
+FILE = {"files": [{"name": "server.log", "bytes": 3}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps(FILE | {"tags": 5}),
+        json.dumps(FILE | {"tags": {"a": 1}}),
+        json.dumps(FILE | {"name": "\ud800", "deployment": "\ud800\0", "tags": ["\ud800"]}),
+        "[" * 100_000,
+    ],
+)
+def test_a_description_of_an_upload_may_be_any_json(world: World, body: str) -> None:
+    answer = signed_in(world.alice).post("/api/uploads/", body, content_type="application/json")
+    assert answer.status_code in (201, 400)
+
+
+def test_names_and_tags_are_kept_without_control_characters(world: World) -> None:
+    signed_in(world.alice).post(
+        "/",
+        "INFO a log\n",
+        content_type="text/plain",
+        headers={"x-kvdiag-deployment": "pro%00d%ED%A0%80", "x-kvdiag-tags": "gpu%00=h100", "upload-name": "a%1B[2Jb"},
+    )
+    upload = Upload.objects.get()
+    assert (upload.deployment_key, upload.tags, upload.name) == ("prod\ufffd\ufffd\ufffd", ["gpu=h100"], "a[2Jb")
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("Forbidden: /s/KhV_TX_ybFOUPDooSMAFYg/", "Forbidden: /s/…MAFYg/"),
+        ("Not Found: /s/KhV_TX_ybFOUPDooSMAFYg/log/find", "Not Found: /s/…MAFYg/log/find"),
+        ("Not Found: /invitation/TJ0i2sspFR6Pbk0wuuRZfC5jfdpwg6A8kFZx3qjsxBY/", "Not Found: /invitation/…jsxBY/"),
+        ("Not Found: /account/password/reset/key/3-cabc12-0123456789abcdef/", "…bcdef/"),
+        ("Bad: kvd_tBVVuq1OeyZjh-SRIZaNPBAsN9HURID09TQxZ6XWO6c.", "Bad: kvd_…WO6c."),
+        ("Not Found: /reports/delete/", "Not Found: /reports/delete/"),
+    ],
+)
+def test_the_log_has_no_address_that_opens_something(line: str, kept: str) -> None:
+    (formatter,) = logging.config.dictConfigClass(site.LOGGING).config["formatters"].values()
+    made = logging.config.DictConfigurator({}).configure_formatter(dict(formatter))
+    try:
+        raise RuntimeError(line)
+    except RuntimeError as problem:
+        record = logging.LogRecord("django.request", logging.WARNING, "", 0, "%s", (line,), None)
+        record.exc_info = (RuntimeError, problem, problem.__traceback__)
+    told = made.format(record)
+    assert told.count(kept) == 2  # the message and the traceback
