@@ -332,7 +332,7 @@ class _Inquest:
                 return Stage.DISTRIBUTED
             case ArgumentsRefused() | ContextTooLong():
                 return Stage.ARGUMENTS
-        if isinstance(event, _TOKENS):
+        if isinstance(event, (*_TOKENS, SlotLeak)):
             return Stage.SERVING
         return stage_of(self.launch, event)
 

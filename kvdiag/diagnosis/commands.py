@@ -68,6 +68,8 @@ _KEY = re.compile(r"^\s*(?:-\s+)?(?:command|args|entrypoint)\s*:\s*(.*)$")
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _QUOTED_MODULE = re.compile(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
 _ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
+_FLAG = re.compile(r"\s*--[a-z][\w-]+(?:[ =]|$)")  # goes on a command whose backslash was forgotten
+_VARIABLE = re.compile(r"\$[\w({]")
 _NEXT_STATEMENT = re.compile(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 
 
@@ -84,8 +86,8 @@ def join_lines(first: str, following: Sequence[str]) -> str:
     if (item or (key and not key[1].strip("|>-' \""))) and not first.rstrip().endswith("\\"):
         return _items(first, following)
     text, at = first.rstrip(), 0
-    while text.endswith("\\") and at < len(following):
-        text = f"{text[:-1].rstrip()} {following[at].strip()}"
+    while at < len(following) and (text.endswith("\\") or (at and _FLAG.match(following[at]))):
+        text = f"{text.removesuffix(chr(92)).rstrip()} {following[at].strip()}"
         at += 1
     if key and at == 0 and _MODULE.search(first):
         rest = _items("", following)  # `command: [...]` above, `args:` below
@@ -144,7 +146,7 @@ def read_command(command: str) -> dict[str, Value]:
     found: dict[str, Value] = {name: _typed(_bare(value)) for name, value in _ENVIRONMENT.findall(command[:20_000])}
     words = _words(command[module.end() :] if module else command)
     name: str | None = None
-    if module and module[0].endswith("serve") and words and not words[0].startswith("-"):
+    if module and module[0].endswith("serve") and words and words[0][:1] not in ("-", "$"):
         found["model_path"] = words[0]
     for word in words:
         if word.startswith("--") and len(word) > 2:
@@ -153,7 +155,8 @@ def read_command(command: str) -> dict[str, Value]:
             if not re.fullmatch(r"\w+", name) or name in _BENCHMARK:
                 name = None
                 continue
-            found[name] = _typed(value) if equals else True
+            if not (equals and _VARIABLE.search(value)):
+                found[name] = _typed(value) if equals else True
             name = None if equals else name
         elif word in _ENDS or word.startswith((">", "2>")):
             break
@@ -161,6 +164,9 @@ def read_command(command: str) -> dict[str, Value]:
             if name is not None:
                 found[name] = _typed(word[:-1])
             break
+        elif name is not None and _VARIABLE.search(word):
+            found.pop(name, None)  # a shell's variable: its value stands elsewhere
+            name = None
         elif name is not None:
             now = found.get(name)
             typed = _typed(word)

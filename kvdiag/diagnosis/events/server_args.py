@@ -264,7 +264,7 @@ class ArgumentsRefused(Event):
 
 
 @read_from(
-    r"(?i:sglang)(?: [vV]ersion:?|==|:v| ?: +|-| {2,})\s*v?\d+\.\d+",
+    r"(?:(?i:sglang)(?: [vV]ersion:?|==|:v| ?: +| {2,})|(?i:sglang)-(?!\d[\w.]*/))\s*v?\d+\.\d+",
     literals=(
         "sglang:v",
         "sglang version",
@@ -277,8 +277,8 @@ class ArgumentsRefused(Event):
     ),
     excludes=("server_args=",),
     fields={
-        "version": r"(?i:sglang)(?: [vV]ersion:?|==|:v| ?: +|-|"
-        r" {2,})\s*v?(\d+\.\d+(?:\.\d+)?(?:[.-]?(?:post|rc|dev)\d+)?)"
+        "version": r"(?:(?i:sglang)(?: [vV]ersion:?|==|:v| ?: +| {2,})|(?i:sglang)-(?!\d[\w.]*/))"
+        r"\s*v?(\d+\.\d+(?:\.\d+)?(?:[.-]?(?:post|rc|dev)\d+)?)"
     },
     samples={
         "0.5.8..0.5.23": "sglang version: 0.5.9",

@@ -110,3 +110,18 @@ def test_flags_of_the_benchmark_are_no_arguments_of_the_server() -> None:
 def test_commands_are_told_from_mentions(text: str, is_command: bool) -> None:
     events = [event for event in Matcher().read([LogLine(0, 1, text)]) if isinstance(event, LaunchCommand)]
     assert bool(events) == is_command
+
+
+def test_a_flag_below_a_forgotten_backslash_belongs_to_the_command() -> None:
+    first = "python3 -m sglang.launch_server --model-path m \\"
+    rest = ["\t--deepep-mode low_latency", "\t--mem-fraction-static 0.82 \\", "\t--cuda-graph-bs 128", "Exception: x"]
+    found = read_command(join_lines(first, rest))
+    assert (found["mem_fraction_static"], found["cuda_graph_bs"]) == (0.82, 128)
+    assert "Exception" not in join_lines(first, rest)
+
+
+def test_a_shells_variable_is_no_value() -> None:
+    found = read_command(
+        "python3 -m sglang.launch_server --model-path ${MODEL} --tp-size $((${N}*8)) --dp-size=$N --page-size 16"
+    )
+    assert found == {"page_size": 16}

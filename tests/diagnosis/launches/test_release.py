@@ -67,3 +67,8 @@ def test_lines_of_no_release_narrow_nothing(read: Read, start: Start) -> None:
     web = "[2026-03-01 10:00:31] INFO:     Uvicorn running on http://127.0.0.1:30000 (Press CTRL+C to quit)\n"
     [launch] = read(start(args=None, ready=False) + web)
     assert (launch.release["from"], launch.release["before"]) == ("0.4.7", "0.5.9")
+
+
+def test_the_name_of_a_folder_is_no_release(read: Read, start: Start) -> None:
+    folder = "Config file not found at /root/.virtualenvs/sglang-0.5.6/lib/python3.10/site-packages/triton/E=8.json"
+    assert read(f"{folder}\n{start()}")[-1].release["exact"] is None
