@@ -90,7 +90,11 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
     others = _other_tries(document, launch, observed)
     seen = [value for value in (observed, least, keeps, most, to, *others) if value is not None]
     low = min(0.7, int((min(seen) - 0.02) * 20) / 20)
-    low = max(0.0, low)
+    further = to if to is not None and abs(to - observed) > 0.004 else keeps
+    if further is not None and further > observed:
+        low = min(low, int((observed - 0.2) / 0.8 * 20) / 20)  # the words of the mark stand on its left
+    # Below 0.55 the ticks are a tenth apart and end at 1.
+    low = max(0.0, low if low >= 0.55 else int(low * 10 + 1e-9) / 10)
 
     def at(value: float) -> float:
         return round(max(0.0, min(100.0, (value - low) / (1 - low) * 100)), 2)
@@ -190,6 +194,8 @@ def _marks(
         free = f" keeps {wanted_free(launch)} GiB free"
         marks.append(Mark("to", at(keeps), height(keeps), words.fraction(keeps), after=free, words_left=not now_left))
     held = f"{words.tokens(tokens)} tokens" if tokens and not failed else ""
+    if now_left and at(observed) < 20:
+        held = ""  # no room for more than the fraction
     before, after = (f"{held}, ", "") if held and now_left else ("", f", {held}") if held else ("", "")
     marks.append(Mark("now", at(observed), height(observed), text, before, after, bad=failed, words_left=now_left))
     for value, outcome in others.items():
