@@ -38,6 +38,8 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     for launch in launches:
         ledgers = book(launch)
         cases.append(Case(launch, ledgers, judge(launch), size(launch, ledgers), tuple(cases)))
+    for number, case in enumerate(cases, 1):
+        case.later = tuple(cases[number:])
     tell("rules", 0)
     report = Report.of([(case, check_all(case)) for case in cases], reader.files, dict(reader.masked))
     tell("done", 0)

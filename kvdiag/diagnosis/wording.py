@@ -105,6 +105,14 @@ _SIGNS = (
     (r"#new_tokens_gained:", "0.5.7..0.5.23"),
     (r"Allocating [\d.]+ GB host memory for hierarchical KV cache", "0.4.1..0.5.15"),
     (r"hierarchical KV host pool:", "0.5.17..0.5.23"),
+    (r"^Capturing batches \(avail_mem=", "0.4.5..0.4.7"),
+    (r"^Capturing batches \(bs=", "0.4.8..0.5.23"),
+    (r"^Capturing num tokens \(num_tokens=", "0.5.3..0.5.19"),
+    (r"^Capturing prefill shape \(", "0.5.21..0.5.23"),
+    (r"Capture prefill CUDA graph failed:", "0.5.14..0.5.23"),
+    (r"Piecewise CUDA Graph failed with error:", "0.5.10..0.5.13"),
+    (r"Failed to retract any request\.", "0.4.7..0.5.6"),
+    (r"Out of memory even after retracting all", "0.5.7..0.5.9"),
 )
 
 

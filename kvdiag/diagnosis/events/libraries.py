@@ -94,12 +94,16 @@ class DispatchLimitExceeded(Event):
 
 
 @read_from(
-    r"num_active_captures_|NVML_SUCCESS == r INTERNAL ASSERT FAILED",
-    fields={"what": r"(num_active_captures_|NVML_SUCCESS)"},
+    r"num_active_captures_|NVML_SUCCESS == r INTERNAL ASSERT FAILED"
+    r"|captures_underway\.empty|INTERNAL ASSERT FAILED at .{0,80}CUDACachingAllocator",
+    literals=("num_active_captures_", "NVML_SUCCESS == r INTERNAL", "captures_underway.empty", "CUDACachingAllocator"),
+    fields={"what": r"(num_active_captures_|NVML_SUCCESS|captures_underway)"},
     samples=(
         'RuntimeError: num_active_captures_ > 0 INTERNAL ASSERT FAILED at "/pytorch/c10/cuda/CUDACachingAllocator.cpp"',
         'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1124, please'
         " report a bug to PyTorch.",
+        'RuntimeError: captures_underway.empty() INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":2967',
+        'RuntimeError: it->second->use_count > 0 INTERNAL ASSERT FAILED at "/c10/cuda/CUDACachingAllocator.cpp"',
     ),
     source="torch: c10/cuda/CUDACachingAllocator.cpp",
 )

@@ -153,10 +153,14 @@ class MemorySaver(Event):
     result: int | None = None
 
 
-_TRAINERS = re.compile(r"\((Megatron\w*|FSDP\w*|\w*Train\w*Actor|ActorModel\w*|\w*Trainer\w*) pid=")
+OTHER_ENGINES = ("VllmWorker", "VLLM", "EngineCore")
+_TRAINERS = re.compile(
+    r"\((Megatron\w*|FSDP\w*|\w*Train\w*Actor|ActorModel\w*|\w*Trainer\w*|VllmWorker\w*|VLLM\w*|EngineCore\w*) pid="
+)
 
 
 def trainer_of(line: LogLine) -> str | None:
-    """The trainer's process that printed a line, by the name its launcher puts before it; None for any other."""
+    """The trainer's or another engine's process that printed a line, by the name its launcher puts before it; None for
+    any other."""
     found = _TRAINERS.search(line.shown[:200])
     return found[1] if found else None

@@ -114,7 +114,7 @@ class Finding:
 
 
 class Case:
-    """A launch, its ledgers, its sizing and the launches before it: all a rule may look at."""
+    """A launch, its ledgers, its sizing and the launches before and after it: all a rule may look at."""
 
     def __init__(
         self,
@@ -131,6 +131,7 @@ class Case:
         self.outcome = outcome
         self.sizing = sizing
         self.earlier = tuple(earlier)
+        self.later: tuple[Case, ...] = ()
 
     def ledger(self, rank: str) -> Ledger:
         """One rank's ledger."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.platform import OTHER_ENGINES
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -23,6 +24,8 @@ from kvdiag.diagnosis.units import format_gib, to_gib
 def check(case: Case) -> Iterator[Finding]:
     for oom in judgements.overflows(case):
         if not judgements.is_trainers(case, oom) or (oom.tried or 0) < case.thresholds.trainer_request:
+            continue
+        if (judgements.trainer_beside(case, oom) or "").startswith(OTHER_ENGINES):
             continue
         yield Finding(
             summary=f"The trainer asks for {format_gib(oom.tried or 0)} at once: its logits over the whole vocabulary",

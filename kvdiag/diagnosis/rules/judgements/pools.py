@@ -249,7 +249,7 @@ def no_feasible_fraction(case: Case) -> tuple[Case, Case] | None:
         return case, case
     refused: list[tuple[float, Case]] = []
     overflowed: list[tuple[float, Case]] = []
-    for one in (*case.earlier, case):
+    for one in (*case.earlier, case, *case.later):
         fraction = stated_fraction(one)
         if fraction is None:
             continue
