@@ -8,7 +8,13 @@ from enum import StrEnum
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.frames import Frame
-from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVPoolAllocated, PoolEnd
+from kvdiag.diagnosis.events.kv_pool import (
+    DeepSeekV4Budget,
+    KVPoolAllocated,
+    MambaPool,
+    PoolEnd,
+    SlidingWindowPool,
+)
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import BenchmarkResult, FiredUp, HttpServerUp, ServerLimits
@@ -90,7 +96,7 @@ def stage_reached(launch: Launch) -> Stage | None:
         return Stage.WARMUP
     if launch.has(GraphBegin, GraphEnd, PoolEnd, CaptureProgress):
         return Stage.CUDA_GRAPH
-    if launch.has(WeightsLoaded, KVPoolAllocated, DeepSeekV4Budget):
+    if launch.has(WeightsLoaded, KVPoolAllocated, DeepSeekV4Budget, SlidingWindowPool, MambaPool):
         return Stage.KV_CACHE
     if launch.has(WeightsBegin, ShardProgress):
         return Stage.WEIGHTS

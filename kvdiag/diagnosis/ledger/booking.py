@@ -99,6 +99,7 @@ class _RankBook:
     def close(self) -> Ledger:
         for event in self.events:
             self._take(event)
+        self._lone_window()
         self._summary()
         self._host()
         self._capacity()
@@ -178,6 +179,13 @@ class _RankBook:
         pools.append(pool)
         if event.size is not None:
             self._enter(Pool.KV_CACHE, model, event.size, Basis.PRINTED, event.line)
+
+    def _lone_window(self) -> None:
+        """Name the only pool that the log has a window, where its tokens are those of the line that splits the two."""
+        target = [pool for pool in self.ledger.pools if pool.model is Model.TARGET]
+        for split in self.launch.each(SlidingWindowPool) if len(target) == 1 else ():
+            if split.full_tokens and target[0].tokens is not None and target[0].tokens != split.full_tokens:
+                target[0].sliding_window |= target[0].tokens == split.swa_tokens
 
     def _sliding_window_sum(self, event: SlidingWindowUsage) -> None:
         """The sum of both pools: their own lines count where they are printed."""

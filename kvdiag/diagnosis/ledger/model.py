@@ -137,11 +137,10 @@ class Ledger:
     @property
     def kv_tokens(self) -> int | None:
         """Tokens of the target's full-attention pool."""
-        full = [
-            p.tokens for p in self.pools if p.model is Model.TARGET and p.tokens is not None and not p.sliding_window
-        ]
-        every = [p.tokens for p in self.pools if p.model is Model.TARGET and p.tokens is not None]
-        return max(full or every, default=None)
+        return max(
+            (p.tokens for p in self.pools if p.model is Model.TARGET and p.tokens is not None and not p.sliding_window),
+            default=None,
+        )
 
     @property
     def kv_size(self) -> Bytes | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
+from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, KVPoolAllocated, SlidingWindowPool
 from kvdiag.diagnosis.rules.judgements import cap, cause_of_room, pool_by_usage
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Evidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_tokens
@@ -24,7 +24,12 @@ from kvdiag.diagnosis.units import format_tokens
 def check(case: Case) -> Iterator[Finding]:
     tokens, evidence = (
         case.tokens,
-        cite(case.limits, *case.launch.each(KVPoolAllocated)[:1], figure="kv_tokens", value=case.tokens),
+        cite(
+            case.limits,
+            *(case.launch.each(KVPoolAllocated)[:1] or case.launch.each(SlidingWindowPool, DeepSeekV4Pools)[:1]),
+            figure="kv_tokens",
+            value=case.tokens,
+        ),
     )
     confidence = Confidence.CERTAIN
     if tokens is None:

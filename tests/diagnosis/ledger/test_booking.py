@@ -230,3 +230,12 @@ def test_a_drop_that_holds_the_pool_and_all_that_follows_is_not_called_buffers()
     one = ledger(*LOAD, "max_total_num_tokens=8192, context_len=8192, available_gpu_mem=9.28 GB")
     assert gib(one, Pool.BUFFERS) is None
     assert gib(one, Pool.UNEXPLAINED) == 12.43
+
+
+def test_a_pool_with_the_window_layers_tokens_is_not_the_full_pool() -> None:
+    split = "Use sliding window memory pool. full_layer_tokens=375360, swa_layer_tokens=300288"
+    window = "KV Cache is allocated. #tokens: 300288, K size: 8.38 GB, V size: 5.59 GB"
+    cut = ledger(*LOAD, split, window)
+    assert (cut.pools[0].sliding_window, cut.kv_tokens) == (True, None)
+    whole = ledger(*LOAD, split, window, "KV Cache is allocated. #tokens: 375360, K size: 2.10 GB, V size: 1.40 GB")
+    assert whole.kv_tokens == 375360
