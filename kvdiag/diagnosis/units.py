@@ -86,3 +86,9 @@ def format_gib(size: int, digits: int = 2) -> str:
 def format_tokens(count: int) -> str:
     """Tokens with separators: "159,277"."""
     return f"{count:,}"
+
+
+def format_prediction(tokens: float) -> str:
+    """A predicted count to four digits: more would claim what the print cannot give."""
+    step = 10 ** max(0, len(str(int(tokens))) - 4)
+    return format_tokens(int(round(tokens / step) * step))

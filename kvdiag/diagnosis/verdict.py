@@ -8,7 +8,7 @@ from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity
-from kvdiag.diagnosis.units import format_gib, format_tokens
+from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens
 
 FRACTION = "--mem-fraction-static"
 
@@ -133,15 +133,9 @@ def _further(case: Case) -> str:
     if gain < 0.005 or left is None or left.after is None:
         return ""
     return (
-        f"Memory limits the KV cache; {to:g} would fit about {format_tokens(_rounded(answer.tokens.after))} tokens"
+        f"Memory limits the KV cache; {to:g} would fit about {format_prediction(answer.tokens.after)} tokens"
         f" (+{100 * gain:.0f} %) and leave about {left.after:.1f} GiB."
     )
-
-
-def _rounded(tokens: float) -> int:
-    """A prediction to four digits: more would claim what the print cannot give."""
-    step = 10 ** max(0, len(str(int(tokens))) - 4)
-    return int(round(tokens / step) * step)
 
 
 def _sentence(text: str) -> str:
@@ -173,7 +167,7 @@ def _told(remedy: Remedy) -> str:
     tokens = remedy.effect.get("kv_tokens")
     size = ""
     if tokens is not None and tokens.after is not None:
-        size = f": about {format_tokens(_rounded(tokens.after))} tokens"
+        size = f": about {format_prediction(tokens.after)} tokens"
         if tokens.before:
             size += f" ({100 * (tokens.after / tokens.before - 1):+.0f} %)".replace("-", "−")
     return f"{' '.join(words)}{size}."

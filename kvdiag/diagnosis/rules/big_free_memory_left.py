@@ -24,7 +24,7 @@ from kvdiag.diagnosis.rules.judgements import (
     may_raise_fraction,
 )
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
+from kvdiag.diagnosis.units import format_gib, format_prediction, to_gib
 
 
 @rule(severity=Severity.ADVICE)
@@ -35,7 +35,8 @@ def check(case: Case) -> Iterator[Finding]:
     cause = cause_of_room(case) or ("mem-fraction-too-low" if fraction_limits_pool(case) else "")
     spare = free.available - case.wanted_range[1]
     size = cell(case)
-    worth = f", room for about {format_tokens(round(spare * size.share / size.target))} more KV tokens" if size else ""
+    room = spare * size.share / size.target if size else None
+    worth = f", room for about {format_prediction(room)} more KV tokens" if room is not None else ""
     yield Finding(
         summary=f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}",
         why="What is wanted stays as slack for prefill, graphs and the allocator." if not cause else "",

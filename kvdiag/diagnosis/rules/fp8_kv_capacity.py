@@ -26,11 +26,13 @@ def check(case: Case) -> Iterator[Finding]:
     if size is None or pool is None:
         return
     dtype = kv_dtype(case)
-    each = f"{round(size.target):,} bytes a token"
+    worked_out = case.sizing.bytes_per_token if case.sizing is not None else None
+    held = worked_out if worked_out is not None else round(size.target)
+    each = f"{held:,} bytes a token"
     if is_eight_bit(case):
         yield Finding(
             summary=f"The KV cache is stored as {dtype}, {each}; {ACCURACY}",
-            evidence=cite(case.launch.first(KVCacheDtype), pool, figure="bytes_per_token", value=round(size.target)),
+            evidence=cite(case.launch.first(KVCacheDtype), pool, figure="bytes_per_token", value=held),
         )
         return
     batch = fullest(case)
@@ -40,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now); {ACCURACY}",
         why="Plain heads double; latent and index parts gain less.",
-        evidence=cite(pool, figure="bytes_per_token", value=round(size.target)),
+        evidence=cite(pool, figure="bytes_per_token", value=held),
         remedies=() if is_short(case) else remedies(eight_bit_kv(case)),
         severity=Severity.INFO if is_short(case) else Severity.ADVICE,
         part_of="pool-below-one-request" if is_short(case) else "",
