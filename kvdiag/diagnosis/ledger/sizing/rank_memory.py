@@ -41,8 +41,10 @@ def rank_memory(launch: Launch, ledger: Ledger) -> RankMemory:
 def after_weights_reading(ledger: Ledger) -> Reading | None:
     """The reading the pool is sized from: after the last load before the pool, be it the target's or the draft's."""
     pool_at = pool_begins(ledger)
-    ends = [r for r in ledger.readings if r.moment is Moment.WEIGHTS_END]
-    before = [r for r in ends if pool_at is None or place_of(r.line) < pool_at]
+    moments = [r.moment for r in ledger.readings]  # in the order they were printed, also where one line holds them all
+    sized = ledger.readings[: moments.index(Moment.POOL_END)] if Moment.POOL_END in moments else ledger.readings
+    ends = [r for r in sized if r.moment is Moment.WEIGHTS_END]
+    before = [r for r in ends if pool_at is None or place_of(r.line) <= pool_at]
     return before[-1] if before else None
 
 
