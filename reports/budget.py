@@ -53,7 +53,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One rank's memory, or that of several ranks that hold the same."""
+    """One rank's memory, or that of several ranks that hold the same.
+
+    measured  whether `opening` is a reading; otherwise it is the sum of what the log names
+    """
 
     ranks: tuple[str, ...]
     opening: float
@@ -61,6 +64,7 @@ class Card:
     shares: tuple[Share, ...]
     free: float | None
     opening_lines: tuple[LineRef, ...] = ()
+    measured: bool = True
 
     @property
     def count(self) -> int:
@@ -111,6 +115,7 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
     """One rank's card; None when the log gives it no reading and no entry. A brief one has sizes only."""
     opening, free = rank.get("opening_gib"), rank.get("free_gib")
     entries = [entry for entry in listed(rank, "entries") if isinstance(entry.get("gib"), (int, float))]
+    measured = opening is not None
     if opening is None:
         if not entries:
             return None
@@ -147,7 +152,9 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
     readings = listed(rank, "readings")
     if brief:
         shares += [Share("free", ended, free, "printed", ())] if free is not None else []
-        return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free)
+        return Card(
+            (str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, measured=measured
+        )
     if free is not None:
         last = tuple(
             line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == free][-1:])
@@ -156,7 +163,7 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
     first = tuple(
         line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == opening][:1])
     )
-    return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, first)
+    return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, first, measured)
 
 
 def budget_of(launch: Launch) -> Budget:
@@ -195,9 +202,15 @@ def budget_of(launch: Launch) -> Budget:
         boundary_lines=lines,
         bytes_per_token=dig(launch, "kv_cache", "bytes_per_token"),
         over=over,
-        spread=max(frees) - min(frees) if frees else 0.0,
+        spread=max(frees) - min(frees) if frees else _apart(cards),
         pools=tuple(pool for pool in POOLS if any(card.of(pool) is not None for card in folded)),
     )
+
+
+def _apart(cards: list[Card]) -> float:
+    """How far the ranks' sums lie from each other, where no rank prints what is free."""
+    sums = [card.opening for card in cards]
+    return max(sums) - min(sums) if sums else 0.0
 
 
 def fold(cards: list[Card]) -> list[Card]:
@@ -226,6 +239,7 @@ def fold(cards: list[Card]) -> list[Card]:
             group[0].shares,
             group[0].free,
             group[0].opening_lines,
+            group[0].measured,
         )
         for group in groups
     ]

@@ -93,8 +93,9 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
     further = to if to is not None and abs(to - observed) > 0.004 else keeps
     if further is not None and further > observed:
         low = min(low, int((observed - 0.2) / 0.8 * 20) / 20)  # the words of the mark stand on its left
-    # Below 0.55 the ticks are a tenth apart and end at 1.
-    low = max(0.0, low if low >= 0.55 else int(low * 10 + 1e-9) / 10)
+    # The ticks start at `low` and end at 1, and a phone has room for seven of them.
+    step = 0.05 if low >= 0.55 else 0.1 if low >= 0.4 else 0.2
+    low = max(0.0, low if step == 0.05 else int(low / step + 1e-9) * step)
 
     def at(value: float) -> float:
         return round(max(0.0, min(100.0, (value - low) / (1 - low) * 100)), 2)
@@ -118,7 +119,6 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
         zones.append(Zone("ok", at(good_from), round(at(good_to) - at(good_from), 2)))
 
     marks = _marks(launch, observed, to, keeps, others, at, height)
-    step = 0.05 if low >= 0.55 else 0.1
     count = round((1 - low) / step)
     ticks = []
     for n in range(count + 1):

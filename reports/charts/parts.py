@@ -66,4 +66,5 @@ def ordered(card: Card) -> list[tuple[Share, float]]:
 
 
 def reach(cards: Iterable[Card]) -> float:
-    return max((max(card.capacity or 0.0, card.opening) for card in cards), default=1.0)
+    """Where the scale ends: at the card's end, unless others hold so much of it that the rest would be a stub."""
+    return max((max(min(card.capacity or 0.0, 2 * card.opening), card.opening) for card in cards), default=1.0)
