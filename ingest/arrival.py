@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -42,12 +43,21 @@ def check_free_disk(coming: int) -> None:
     """Raises Refused (507) when so many more bytes would not leave the disk its reserve."""
     free = shutil.disk_usage(settings.KVDIAG_UPLOADS).free
     if free - coming < settings.KVDIAG_LIMITS.min_free_disk_bytes:
-        raise Refused(
-            507,
-            "disk_full",
-            "The disk of this site is nearly full, so the log was not taken. Try again later, or tell its operator.",
-            {"Retry-After": "300"},
-        )
+        raise disk_full()
+
+
+def disk_full() -> Refused:
+    return Refused(
+        507,
+        "disk_full",
+        "The disk of this site is nearly full, so the log was not taken. Try again later, or tell its operator.",
+        {"Retry-After": "300"},
+    )
+
+
+def is_disk_full(problem: BaseException | None) -> bool:
+    """True when the disk, or the quota on it, was full before all was written."""
+    return isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass
@@ -87,6 +97,8 @@ class Arrival:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self.kept:
             shutil.rmtree(self.folder, ignore_errors=True)
+        if is_disk_full(error):
+            raise disk_full() from error
 
     def keep(self) -> None:
         """The row is committed: the files stay."""

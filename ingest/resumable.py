@@ -27,7 +27,16 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ingest import answers
-from ingest.arrival import CHUNK, check_free_disk, digest_of, folder_of, plain_name, sync_folder
+from ingest.arrival import (
+    CHUNK,
+    check_free_disk,
+    digest_of,
+    disk_full,
+    folder_of,
+    is_disk_full,
+    plain_name,
+    sync_folder,
+)
 from ingest.door import announced_length, body_of, days_of, spend_upload
 from ingest.models import State, Upload
 from ingest.refusals import Refused, empty, too_large
@@ -51,7 +60,12 @@ def answering(view: View) -> View:
     def wrapped(request: HttpRequest, *arguments: Any, **more: Any) -> HttpResponse:
         try:
             refuse_other_sites(request)
-            return view(request, *arguments, **more)
+            try:
+                return view(request, *arguments, **more)
+            except OSError as problem:
+                if is_disk_full(problem):
+                    raise disk_full() from problem
+                raise
         except Refused as problem:
             body = {"error": {"code": problem.code, "message": problem.sentence}}
             return JsonResponse(body, status=problem.status, headers=problem.headers)
@@ -177,6 +191,7 @@ def part(request: HttpRequest, public_id: str, number: int) -> HttpResponse:
     length = announced_length(request)
     if length > MAX_PART_BYTES:
         raise too_large(length, MAX_PART_BYTES, upload.files[number]["name"])
+    check_free_disk(length)
     with at_its_end(folder_of(public_id) / "raw" / str(number)) as out:
         offset = out.tell()
         if request.headers.get("Upload-Offset") != str(offset):

@@ -43,6 +43,11 @@ class Sender:
         return int(limits.max_member_upload_bytes if self.user else limits.max_upload_bytes)
 
     @property
+    def is_only_an_address(self) -> bool:
+        """True when nothing but the network address tells this sender from others."""
+        return self.user is None and not self.owner_hash
+
+    @property
     def key(self) -> str:
         """What tells this sender from others, for idempotency keys and rates."""
         if self.user is None:
@@ -136,9 +141,14 @@ def may_manage(request: HttpRequest, upload: Any) -> bool:
     """
     if access.may(request.user, access.Action.DELETE, upload):
         return True
+    return sent_it(request, upload, request.headers.get("Upload-Token", ""))
+
+
+def sent_it(request: HttpRequest, upload: Any, delete_token: str = "") -> bool:
+    """True for the sender of nobody's upload: the browser that sent it, or whoever holds its delete token."""
     if upload.team_id is not None or upload.uploader_id is not None:
         return False
     own = browser_hash(request)
     if own and upload.owner_hash and hmac.compare_digest(own, upload.owner_hash):
         return True
-    return access.holds_delete_token(upload, request.headers.get("Upload-Token", ""))
+    return access.holds_delete_token(upload, delete_token)

@@ -58,17 +58,24 @@ class Accepted:
 # --- In ---------------------------------------------------------------------------------------------------------------
 
 
-def known_key(sender: Sender, options: Options) -> Upload | None:
-    """The upload that the same sender made with the same idempotency key."""
-    if not options.idempotency_key:
+def known_key(sender: Sender, options: Options, sha256: str = "") -> Upload | None:
+    """The upload that the same sender made with the same idempotency key.
+
+    Strangers behind one address cannot be told apart: of them the content must be the same too (its digest), or a
+    guessed key would lead to another's report.
+    """
+    if not options.idempotency_key or (sender.is_only_an_address and not sha256):
         return None
-    return Upload.objects.filter(idempotency_key=_key_hash(sender, options), deleted_at=None).first()
+    return Upload.objects.filter(idempotency_key=_key_hash(sender, options, sha256), deleted_at=None).first()
 
 
 def accept_upload(arrival: Arrival, sender: Sender, options: Options) -> Accepted:
     """Commits the row of files that lie on the disk whole, and queues the diagnosis."""
     token = new_secret(LINK_BYTES)
-    upload = _row(sender, options, token)
+    earlier = known_key(sender, options, arrival.sha256)
+    if earlier is not None:
+        return Accepted(earlier, is_new=False)
+    upload = _row(sender, options, token, arrival.sha256)
     upload.public_id = arrival.public_id
     upload.files = [{"name": file.name, "bytes": file.bytes} for file in arrival.files]
     upload.bytes_received = arrival.received
@@ -80,7 +87,7 @@ def accept_upload(arrival: Arrival, sender: Sender, options: Options) -> Accepte
             enqueue_on_commit(upload.pk)
     except IntegrityError:
         # two requests with one idempotency key at the same moment: the first one has it
-        earlier = known_key(sender, options)
+        earlier = known_key(sender, options, arrival.sha256)
         if earlier is None:
             raise
         return Accepted(earlier, is_new=False)
@@ -117,7 +124,7 @@ def complete_upload(upload: Upload, sizes: list[int], sha256: str) -> bool:
     return bool(changed)
 
 
-def _row(sender: Sender, options: Options, token: str) -> Upload:
+def _row(sender: Sender, options: Options, token: str, sha256: str = "") -> Upload:
     now = timezone.now()
     days = min(report_days(sender.user, sender.team), options.keep_days or 10_000)
     return Upload(
@@ -133,12 +140,13 @@ def _row(sender: Sender, options: Options, token: str) -> Upload:
         owner_hash=sender.owner_hash if sender.user is None else "",
         delete_token_hash=hash_secret(token),
         address_hash=sender.address_hash,
-        idempotency_key=_key_hash(sender, options) if options.idempotency_key else None,
+        idempotency_key=_key_hash(sender, options, sha256) if options.idempotency_key else None,
     )
 
 
-def _key_hash(sender: Sender, options: Options) -> str:
-    return hash_secret(f"{sender.key}\n{options.idempotency_key}")
+def _key_hash(sender: Sender, options: Options, sha256: str) -> str:
+    content = f"\n{sha256}" if sender.is_only_an_address else ""
+    return hash_secret(f"{sender.key}\n{options.idempotency_key}{content}")
 
 
 def _received(upload: Upload, begun: float) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse
+
+from kvdiag import error_pages
 
 
 class PrivateByDefault:
@@ -22,3 +25,21 @@ class PrivateByDefault:
             response.headers.setdefault("Cache-Control", "private, no-store")
         response.headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
         return response
+
+
+def is_nul(problem: Exception) -> bool:
+    """True when PostgreSQL was given a text with a NUL character, which it can neither keep nor look for."""
+    return isinstance(problem, DataError) and "NUL" in str(problem)
+
+
+class WithoutNul:
+    """A NUL in an address or a form is the asker's mistake, not a failure of ours."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, problem: Exception) -> HttpResponse | None:
+        return error_pages.bad_request(request) if is_nul(problem) else None

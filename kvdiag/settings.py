@@ -112,6 +112,7 @@ MIDDLEWARE = [
     "teams.middleware.TokenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "kvdiag.middleware.WithoutNul",
 ]
 TEMPLATES = [
     {

@@ -10,9 +10,12 @@ import http.client
 import ipaddress
 import socket
 import ssl
-from urllib.parse import SplitResult, urlsplit
+from contextlib import suppress
+from threading import Timer
+from urllib.parse import SplitResult, quote, urlsplit
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # of one step: connecting, the next bytes
+WHOLE_S = 20.0  # of the whole call: an answer that trickles in must not hold a thread
 MOST_READ = 2000  # bytes of an answer that are looked at
 
 
@@ -45,7 +48,9 @@ def is_outside(address: str) -> bool:
             return is_outside(str(inner))
         if ip in ipaddress.ip_network("64:ff9b::/96"):  # NAT64 hands these on to IPv4
             return is_outside(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))
-    return ip.is_global and not ip.is_multicast
+        if ip.is_site_local:  # fec0::/10, the older form of fc00::/7
+            return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 
 def resolve(host: str, port: int, *, allow_internal: bool) -> str:
@@ -72,7 +77,15 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.create_connection((self._address, self.port), self.timeout)
         if self._tls:
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+            context = ssl.create_default_context()
+            # the handshake after the socket is in its place, where give_up() reaches it
+            self.sock = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
+            self.sock.do_handshake()
+
+    def give_up(self) -> None:
+        """Ends the call from another thread: whoever reads sees the other side gone."""
+        with suppress(OSError, AttributeError):
+            self.sock.shutdown(socket.SHUT_RDWR)
 
 
 def post(url: str, body: bytes, headers: dict[str, str], *, allow_internal: bool = False) -> int:
@@ -81,7 +94,10 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_internal: bool
     tls = parts.scheme == "https"
     host, port = str(parts.hostname), parts.port or (443 if tls else 80)
     connection = _Connection(host, resolve(host, port, allow_internal=allow_internal), port, tls=tls)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    path = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe="/?%:@!$&'()*+,;=~[]")
+    timer = Timer(WHOLE_S, connection.give_up)
+    timer.daemon = True
+    timer.start()
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json", "User-Agent": "kvdiag", **headers})
         answer = connection.getresponse()
@@ -89,5 +105,6 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_internal: bool
     except http.client.HTTPException as problem:
         raise OSError(f"the answer was no HTTP: {type(problem).__name__}") from None
     finally:
+        timer.cancel()
         connection.close()
     return answer.status

@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ingest.models import StoredReport, Upload
+from ingest.sender import sent_it
 from reports import sharing_redaction, sharing_trash
 from reports.models import Alert, Channel, ShareLink, TrackedFinding
 from teams import access
@@ -118,13 +119,19 @@ def restore_upload(request: HttpRequest, public_id: str) -> HttpResponse:
 @login_required
 @require_POST
 def claim(request: HttpRequest, public_id: str) -> HttpResponse:
-    """Take a report of nobody into a team one may upload to."""
+    """Take a report of nobody that one sent oneself into a team one may upload to.
+
+    Everybody who was given the report's address could read it; only its sender may take it from the others.
+    """
     upload = get_object_or_404(
         access.visible(Upload, to=request.user).filter(team=None, uploader=None), public_id=public_id
     )
     team = get_object_or_404(access.teams_of(request.user), slug=request.POST.get("team", ""))
     if not access.may(request.user, Action.UPLOAD, team):
         return render(request, "teams/not_allowed.html", {"team": team}, status=403)
+    if not sent_it(request, upload, request.POST.get("delete_token", "").strip()):
+        messages.error(request, "Only its sender may keep this report: give the delete token that the upload answered.")
+        return redirect(f"/r/{upload.public_id}/")
     if not sharing_trash.claim(upload, team, by=request.user):
         raise Http404
     messages.success(request, f"The report is kept in {team.name} now.")
@@ -160,13 +167,17 @@ def redact(request: HttpRequest, public_id: str) -> HttpResponse:
 def export(request: HttpRequest, team: Team) -> HttpResponse:
     """Everything the team has, as JSON Lines: one object a line, each with its type."""
     record(request.user, "team.export", team=team, object=team.name)
-    response = StreamingHttpResponse(export_lines(team), content_type="application/x-ndjson")
+    whole = access.may(request.user, Action.MANAGE, team)
+    response = StreamingHttpResponse(export_lines(team, whole=whole), content_type="application/x-ndjson")
     response["Content-Disposition"] = f'attachment; filename="{team.slug}.jsonl"'
     return response
 
 
-def export_lines(team: Team) -> Iterator[str]:
-    """The lines of an export. Hashes of secrets stay out; documents and the trail are whole."""
+def export_lines(team: Team, *, whole: bool) -> Iterator[str]:
+    """The lines of an export. Hashes of secrets stay out; documents are whole.
+
+    whole  False for those who may not see the trail and the channels' addresses on the team's pages either
+    """
 
     def line(kind: str, value: dict[str, Any]) -> str:
         return json.dumps({"type": kind, **value}, cls=DjangoJSONEncoder) + "\n"
@@ -203,8 +214,10 @@ def export_lines(team: Team) -> Iterator[str]:
         links, "upload__public_id", "hint", "what", "who", "created_at", "expires_at", "views", "revoked_at"
     ):
         yield line("share", row)
-    for row in _rows(Channel.objects.filter(team=team), "kind", "address", "is_on"):
+    for row in _rows(Channel.objects.filter(team=team), "kind", "is_on", *(("address",) if whole else ())):
         yield line("channel", row)
+    if not whole:
+        return
     for row in _rows(AuditEntry.objects.filter(team=team), "actor_name", "action", "object", "detail", "at"):
         yield line("audit", row)
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from ingest.models import Upload
-from ingest.sender import may_manage
+from ingest.sender import may_manage, sent_it
 from teams import access
 from teams.access import Action
 from teams.models import Team
@@ -25,6 +25,7 @@ def tools_of(request: HttpRequest, upload: Upload) -> dict[str, Any]:
     return {
         "share_url": reverse("share_sheet", args=[upload.public_id]) if may_share else "",
         "claim_teams": claims,
+        "claim_asks_token": not sent_it(request, upload),
         "may_trash": upload.team_id is not None and access.may(request.user, Action.DELETE, upload),
         "may_redact": upload.team_id is not None and access.may(request.user, Action.REDACT, upload),
         "may_pin": upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload),

@@ -13,6 +13,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
 from ingest.refusals import Refused
+from kvdiag.middleware import is_nul
 from reports.cursor import BadCursor
 
 logger = logging.getLogger(__name__)
@@ -117,4 +118,6 @@ def connect(api: NinjaAPI) -> None:
 
     @api.exception_handler(Exception)
     def ours(request: HttpRequest, problem: Exception) -> HttpResponse:
+        if is_nul(problem):
+            return say(request, 422, "invalid", "A text has a NUL character, which cannot be kept.")
         return say(request, 500, "internal", "Our own mistake. It is noted under this id.")

@@ -141,12 +141,13 @@ NDJSON = {"description": "OK", "content": {"application/x-ndjson": {"schema": {"
     summary="Everything, as JSON Lines",
 )
 def export(request: HttpRequest) -> Any:
-    """One object a line, each with its type; documents are whole."""
+    """One object a line, each with its type; documents are whole. The trail and addresses are for owners."""
     user = spend(request)
     team = team_of(request)
     must(user, Action.EXPORT, team)
     record(user, "team.export", team=team, object=team.name)
-    return StreamingHttpResponse(export_lines(team), content_type="application/x-ndjson")
+    whole = access.may(user, Action.MANAGE, team)
+    return StreamingHttpResponse(export_lines(team, whole=whole), content_type="application/x-ndjson")
 
 
 # --- Tokens -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from ingest.models import StoredReport
-from reports.models import Prediction, ShareLink
+from reports.models import Channel, Prediction, ShareLink
 from teams.models import ApiToken, Membership, Scope
 from tests.api.conftest import Keyed, key_of
 from tests.teams import world as worlds
@@ -230,13 +230,25 @@ def test_limits_are_those_of_the_configuration(world: World, settings: Any) -> N
 def test_the_export_has_everything_and_no_secret(world: World, keyed: Keyed, stored: StoredReport) -> None:
     import json
 
-    client = keyed(world.bob)
+    client = keyed(world.alice)
     client.post(f"{V1}/reports/{stored.upload.public_id}/shares", {"days": 1}, content_type=JSON)
     text = b"".join(client.get(f"{V1}/team/export")).decode()  # type: ignore[arg-type]
     kinds = {json.loads(line)["type"] for line in text.splitlines()}
     assert {"team", "member", "deployment", "upload", "report", "finding", "share", "audit"} <= kinds
     for secret_hash in (*ApiToken.objects.values_list("token_hash", flat=True), ShareLink.objects.get().token_hash):
         assert secret_hash not in text
+
+
+def test_an_export_tells_an_editor_no_more_than_the_pages_do(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    """The address of a chat's webhook is a key to the chat; it and the trail are for those who manage the team."""
+    hook = "https://hooks.example.org/services/T0/B0/secret"
+    Channel.objects.create(team=world.team, kind="slack", address=hook)
+    whole, parts = (
+        b"".join(keyed(person).get(f"{V1}/team/export")).decode()  # type: ignore[arg-type]
+        for person in (world.alice, world.bob)
+    )
+    assert hook in whole and '"type": "audit"' in whole
+    assert hook not in parts and '"type": "audit"' not in parts and '"type": "channel"' in parts
 
 
 def test_every_list_the_pages_show_is_reachable(world: World, keyed: Keyed, stored: StoredReport) -> None:

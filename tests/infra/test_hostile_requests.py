@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from django.conf import settings as site
-from django.test import Client
+from django.db import DataError
+from django.test import Client, RequestFactory
 
 from ingest.models import Upload
+from kvdiag.middleware import WithoutNul
 from reports import sharing_links
 from tests.teams import world as worlds
 from tests.teams.conftest import signed_in
@@ -109,6 +111,13 @@ def test_names_and_tags_are_kept_without_control_characters(world: World) -> Non
     )
     upload = Upload.objects.get()
     assert (upload.deployment_key, upload.tags, upload.name) == ("prod\ufffd\ufffd\ufffd", ["gpu=h100"], "a[2Jb")
+
+
+def test_a_nul_that_the_database_cannot_keep_is_the_askers_mistake(rf: RequestFactory) -> None:
+    guard = WithoutNul(lambda _: None)  # type: ignore[arg-type,return-value]
+    said = guard.process_exception(rf.get("/r/%00/"), DataError("PostgreSQL text fields cannot contain NUL (0x00)"))
+    assert said is not None and said.status_code == 400
+    assert guard.process_exception(rf.get("/"), DataError("value too long")) is None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The upload door as curl, a program and a form use it."""
 
+import errno
 import gzip
 import json
 from io import BytesIO
@@ -10,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from ingest import door, services
+from ingest.arrival import Writer
 from ingest.models import State, Upload
 
 pytestmark = pytest.mark.django_db
@@ -129,6 +131,17 @@ def test_a_full_disk_is_said_before_the_body_is_read(curl, settings) -> None:
     assert curl("report\n").status_code == 507
 
 
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up_on_the_way_leaves_nothing(curl, uploads_folder: Path, monkeypatch, reason: int) -> None:
+    def write(*_) -> None:
+        raise OSError(reason, "full")
+
+    monkeypatch.setattr(Writer, "write", write)
+    answer = curl("report\n", **JSON)
+    assert answer.status_code == 507 and answer.json()["error"]["code"] == "disk_full"
+    assert list(uploads_folder.iterdir()) == [] and not Upload.objects.exists()
+
+
 def test_a_form_with_files_and_text_is_one_upload(client: Client, uploads_folder: Path) -> None:
     files = [SimpleUploadedFile("node0.log", b"report\n"), SimpleUploadedFile("node1.log", b"second\n")]
     answer = client.post("/", {"files": files, "text": "pasted\n", "name": "Two nodes"})
@@ -169,6 +182,13 @@ def test_one_idempotency_key_makes_one_upload(curl) -> None:
     assert (first.status_code, second.status_code, other.status_code) == (201, 200, 201)
     assert first.json()["id"] == second.json()["id"] != other.json()["id"]
     assert "delete_token" in first.json() and "delete_token" not in second.json()
+
+
+def test_strangers_behind_one_address_do_not_share_an_idempotency_key(curl) -> None:
+    """Behind a company's or a proxy's address a guessed key must not lead to another's report."""
+    first = curl("report of one\n", HTTP_IDEMPOTENCY_KEY="run-17", **JSON)
+    other = curl("report of another\n", HTTP_IDEMPOTENCY_KEY="run-17", **JSON)
+    assert other.status_code == 201 and other.json()["id"] != first.json()["id"]
 
 
 def test_a_sender_who_comes_too_often_is_told_how_long_to_wait(curl, settings) -> None:

@@ -1,13 +1,16 @@
 """A file that comes in parts, and the connection that is cut between them."""
 
+import errno
 import hashlib
 import json
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from django.test import Client
 
+from ingest import resumable
 from ingest.models import State, Upload
 
 pytestmark = pytest.mark.django_db
@@ -119,3 +122,17 @@ def test_a_description_that_makes_no_sense_is_a_400(client: Client, files) -> No
 def test_what_the_browser_hid_is_counted_with_what_the_server_hides(client: Client) -> None:
     begin(client, ("server.log", 5), hidden={"api_key": 2, "made_up": 3, "ip_address": "many", "jwt": -1})
     assert Upload.objects.get().masked == {"api_key": 2}
+
+
+def test_a_part_for_which_the_disk_has_no_room_is_refused(client: Client, settings, monkeypatch) -> None:
+    said = begin(client, ("server.log", len(LOG))).json()
+    url, token = said["files"][0], said["delete_token"]
+
+    def sync(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as full:
+        full.setattr(resumable.os, "fsync", sync)
+        assert patch(client, url, LOG, 0, token).status_code == 507
+    settings.KVDIAG_LIMITS = replace(settings.KVDIAG_LIMITS, min_free_disk_bytes=1 << 60)
+    assert patch(client, url, b"x", len(LOG), token).status_code == 507

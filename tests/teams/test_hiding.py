@@ -15,6 +15,7 @@ from reports.models import Comparison, TrackedFinding
 from reports.sharing_links import What, Wish
 from reports.stored import log_files
 from teams.models import Deployment
+from teams.tokens import hash_secret
 from tests.teams import world as worlds
 from tests.teams.conftest import signed_in
 from tests.teams.test_sharing import in_a_week
@@ -114,15 +115,36 @@ def test_deleting_the_newest_start_shows_the_one_before(world: World) -> None:
 
 
 def test_an_upload_of_nobody_is_claimed_into_a_team_and_joins_its_series(world: World) -> None:
-    row = worlds.upload(team=None, uploader=None, owner_hash="x" * 64)
+    row = worlds.upload(
+        team=None, uploader=None, owner_hash=hash_secret("this browser"), delete_token_hash=hash_secret("shown once")
+    )
     worlds.report(row)
     page = f"/r/{row.public_id}/"
     assert Client().get(page).status_code == 200
-    assert "Keep in Inference EU" in signed_in(world.bob).get(page).content.decode()
-    assert signed_in(world.bob).post(f"{page}claim/", {"team": world.team.slug}).status_code == 302
+    bob = signed_in(world.bob)
+    shown = bob.get(page).content.decode()
+    assert "Keep in Inference EU" in shown and 'name="delete_token"' in shown
+    for token in ("", "guessed"):
+        bob.post(f"{page}claim/", {"team": world.team.slug, "delete_token": token})
+        row.refresh_from_db()
+        assert row.team is None, "whoever was given the address may read the report, not take it"
+    bob.post(f"{page}claim/", {"team": world.team.slug, "delete_token": "shown once"})
     row.refresh_from_db()
     assert (row.team, row.uploader) == (world.team, world.bob) and row.deployment is not None
     assert Client().get(page).status_code == 404, "what belongs to a team is no longer anybody's"
+
+
+def test_the_browser_that_sent_an_upload_claims_it_without_a_token(world: World) -> None:
+    row = worlds.upload(team=None, uploader=None, owner_hash=hash_secret("this browser"))
+    worlds.report(row)
+    bob = signed_in(world.bob)
+    session = bob.session
+    session["uploader"] = "this browser"
+    session.save()
+    assert 'name="delete_token"' not in bob.get(f"/r/{row.public_id}/").content.decode()
+    bob.post(f"/r/{row.public_id}/claim/", {"team": world.team.slug})
+    row.refresh_from_db()
+    assert row.team == world.team
 
 
 def test_a_claim_is_made_once(world: World) -> None:

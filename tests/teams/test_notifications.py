@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -74,7 +76,8 @@ def channel(world: World, kind: str, address: str) -> Channel:
     "address",
     [
         "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1",
-        "::1", "fe80::1", "fc00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "ff02::1", "fe80::1%eth0",
+        "::1", "fe80::1", "fc00::1", "fec0::1", "::7f00:1", "64:ff9b:1::7f00:1",
+        "240.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "ff02::1", "fe80::1%eth0",
     ],
 )  # fmt: skip
 def test_internal_and_special_addresses_are_known(address: str) -> None:
@@ -130,6 +133,31 @@ def test_a_channel_into_the_own_network_sends_nothing(world: World, alert: Alert
     delivery, may_help = alerts_sending.deliver(channel(world, "webhook", receiver.url), alert)
     assert not delivery.is_sent and "internal" in delivery.error and not may_help
     assert receiver.bodies == []
+
+
+def test_an_address_may_have_any_letters(receiver: Receiver) -> None:
+    assert post(f"{receiver.url}/größe?wörter=a b", b"{}", {}, allow_internal=True) == 200
+
+
+def test_an_answer_that_trickles_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte in time, the whole never: it would hold one thread of the site for as long as it likes."""
+    monkeypatch.setattr(alerts_address, "WHOLE_S", 0.05)
+    gave_up = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while not gave_up.wait(0.02):
+                    connection.sendall(b"X-More: 1\r\n")
+
+        other_side = threading.Thread(target=trickle, daemon=True)
+        other_side.start()
+        with pytest.raises(OSError):
+            post(f"http://127.0.0.1:{server.getsockname()[1]}/", b"{}", {}, allow_internal=True)
+        gave_up.set()
+        other_side.join()
 
 
 # --- What is sent -----------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from reports.models import Channel, SavedView, TrackedFinding
 from reports.sharing_links import What, Who, Wish
 from teams import services
 from teams.models import Role, Scope
+from teams.tokens import hash_secret
 from tests.teams import world as worlds
 from tests.teams.conftest import signed_in
 from tests.teams.world import World
@@ -153,7 +154,7 @@ def scene(world: World) -> Scene:
     stored = worlds.report(row, document)
     binned = worlds.upload(team=world.team, uploader=world.bob, name=f"{SECRET}.log")
     sharing_trash.to_trash(binned, by=world.bob)
-    nobodys = worlds.upload(team=None, uploader=None)
+    nobodys = worlds.upload(team=None, uploader=None, delete_token_hash=hash_secret("shown once"))
     worlds.report(nobodys)
     deployment = stored.upload.deployment
     assert deployment is not None
@@ -240,7 +241,7 @@ def test_pages_are_read_by_those_who_may(scene: Scene) -> None:
 
 
 def test_changes_are_made_by_those_who_may(scene: Scene) -> None:
-    forms = {"claim": {"team": scene.world.team.slug}}
+    forms = {"claim": {"team": scene.world.team.slug, "delete_token": "shown once"}}
     wrong = []
     for person in PERSONS:
         for name in PAGES:
@@ -374,7 +375,6 @@ def told_by_api(person: str, method: str, name: str, answer: HttpResponse) -> li
 
 
 def test_deleting_by_a_program_takes_the_senders_token_or_an_editors_key(scene: Scene) -> None:
-    from teams.tokens import hash_secret
     from tests.api.conftest import key_of
 
     row, path = scene.stored.upload, f"/r/{scene.stored.upload.public_id}/"
