@@ -20,6 +20,7 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     from kvdiag.diagnosis.ledger.booking import book
     from kvdiag.diagnosis.ledger.sizing import size
     from kvdiag.diagnosis.lines import LineReader, Log
+    from kvdiag.diagnosis.model_config import ModelConfigs
     from kvdiag.diagnosis.outcome import judge
     from kvdiag.diagnosis.report import Report
     from kvdiag.diagnosis.rules.checking import check_all
@@ -32,12 +33,13 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
         named, matcher.phrases, limits, dense=matcher.dense, on_progress=lambda count: tell("reading", count)
     )
     tell("reading", 0)
-    launches = split_launches(matcher.read(reader))
+    beside = ModelConfigs()
+    launches = split_launches(beside.take(matcher.read(reader)))
     tell("ledger", 0)
     cases: list[Case] = []
     for launch in launches:
         ledgers = book(launch)
-        cases.append(Case(launch, ledgers, judge(launch), size(launch, ledgers), tuple(cases)))
+        cases.append(Case(launch, ledgers, judge(launch), size(launch, ledgers, beside.config), tuple(cases)))
     for number, case in enumerate(cases, 1):
         case.later = tuple(cases[number:])
     tell("rules", 0)

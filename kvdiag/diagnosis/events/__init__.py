@@ -12,6 +12,7 @@ from kvdiag.diagnosis.events import (  # noqa: F401  (importing declares)
     host_memory,
     kv_pool,
     libraries,
+    model_config,
     overflow,
     platform,
     progress,
