@@ -203,6 +203,10 @@ class Splitter:
         """All launches; a stream of what any program prints has none."""
         if any(not isinstance(e, LaunchCommand) for e in self.waiting) or not self.launches:
             self._flush()
+        elif self.waiting and len(self.launches) == 1 and not self.launches[0].has(ServerArgs, LaunchCommand):
+            # An issue thread gives the command below the error it is about.
+            self.launches[0].events[:0] = self.waiting
+            self.waiting = []
         return [x for x in self.launches if x.has_traffic or any(not _is_anybodys(e) for e in x.events)]
 
     # One event
