@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from itertools import chain
+from operator import itemgetter
+from typing import TypeVar, cast
 
 from kvdiag.diagnosis.arguments import Argument, Value, read_arguments
 from kvdiag.diagnosis.defaults import names_of
@@ -43,6 +45,36 @@ _FIGURES = (WeightsBegin, WeightsLoaded, KVPoolAllocated, MambaPool, PoolEnd, Gr
 _LESSER_FIGURES = (ServerLimits, DistributedEnd)
 
 
+class EventIndex:
+    """A launch's events by kind and by rank: a report asks for them per rank, and there may be thousands of ranks.
+
+    rank_ids  kept by Launch.rank_ids; None until it is asked for
+    """
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._count, self._last = len(events), events[-1] if events else None
+        self.by_kind: dict[type[Event], list[tuple[int, Event]]] = {}
+        self.by_rank: dict[str, list[Event]] = {}
+        self.rank_ids: tuple[str, ...] | None = None
+        self._found: dict[tuple[type[Event], ...], list[Event]] = {}
+        for place, event in enumerate(events):
+            self.by_kind.setdefault(type(event), []).append((place, event))
+            self.by_rank.setdefault(event.rank, []).append(event)
+
+    def covers(self, events: Sequence[Event]) -> bool:
+        """Whether it is the index of these: a launch only adds events, or puts another in the last one's place."""
+        return self._count == len(events) and self._last is (events[-1] if events else None)
+
+    def of_kinds(self, kinds: tuple[type[E], ...]) -> Sequence[E]:
+        """The events of these kinds in order."""
+        known = self._found.get(kinds)
+        if known is None:
+            parts = [part for kind, part in self.by_kind.items() if issubclass(kind, kinds)]
+            placed = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts), key=itemgetter(0))
+            known = self._found[kinds] = [event for _, event in placed]
+        return cast("Sequence[E]", known)
+
+
 @dataclass
 class Launch:
     """One server start: its arguments, its events in order, how far it came.
@@ -61,6 +93,7 @@ class Launch:
     last_line: LogLine | None = None
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
+    _index: EventIndex = field(default_factory=lambda: EventIndex(()), repr=False, compare=False)
 
     def add(self, event: Event) -> None:
         """Take one event in; batch lines go into the series, and of a run of bars the last one stays."""
@@ -73,23 +106,37 @@ class Launch:
         self.first_line = self.first_line or event.line
         self.last_line = event.line
 
+    @property
+    def index(self) -> EventIndex:
+        """The events by kind and by rank, as they stand now."""
+        if not self._index.covers(self.events):
+            self._index = EventIndex(self.events)
+        return self._index
+
     def each(self, *kinds: type[E], rank: str | None = None) -> list[E]:
         """Its events of these kinds, in order; of one rank when it is named."""
-        return [e for e in self.events if isinstance(e, kinds) and (rank is None or e.rank == rank)]
+        return list(self._found(kinds, rank))
+
+    def _found(self, kinds: tuple[type[E], ...], rank: str | None) -> Sequence[E]:
+        if rank is not None:
+            return [e for e in self.of_rank(rank) if isinstance(e, kinds)]
+        return self.index.of_kinds(kinds)
+
+    def of_rank(self, rank: str) -> Sequence[Event]:
+        """The events of one rank, in order."""
+        return self.index.by_rank.get(rank, ())
 
     def first(self, *kinds: type[E], rank: str | None = None) -> E | None:
         """The first such event."""
-        return next((e for e in self.events if isinstance(e, kinds) and (rank is None or e.rank == rank)), None)
+        return next(iter(self._found(kinds, rank)), None)
 
     def last(self, *kinds: type[E], rank: str | None = None) -> E | None:
         """The last such event."""
-        return next(
-            (e for e in reversed(self.events) if isinstance(e, kinds) and (rank is None or e.rank == rank)), None
-        )
+        return next(reversed(self._found(kinds, rank)), None)
 
     def has(self, *kinds: type[Event]) -> bool:
         """Whether such an event is in the log."""
-        return any(isinstance(e, kinds) for e in self.events)
+        return any(issubclass(kind, kinds) for kind in self.index.by_kind)
 
     def value(self, name: str) -> Value:
         """The effective value of an argument, under whichever name its release has; None when the log does not tell."""
@@ -116,14 +163,17 @@ class Launch:
 
     def highest(self, coordinate: str) -> int | None:
         """The highest number that any line's prefix has for TP, PP, DP or EP; None where no prefix has one."""
-        ranks = {e.rank for e in self.events} | {e.rank for e in self.series.edges}
+        ranks = set(self.index.by_rank) | {e.rank for e in self.series.edges}
         return max((int(m[1]) for rank in ranks for m in re.finditer(rf"\b{coordinate}(\d+)", rank)), default=None)
 
     @property
     def rank_ids(self) -> list[str]:
         """The ranks that printed a figure of memory, in natural order."""
-        found = {e.rank for e in self.each(*_FIGURES)} or {e.rank for e in self.each(*_LESSER_FIGURES)}
-        return sorted(found, key=natural)
+        index = self.index
+        if index.rank_ids is None:
+            found = {e.rank for e in self.each(*_FIGURES)} or {e.rank for e in self.each(*_LESSER_FIGURES)}
+            index.rank_ids = tuple(sorted(found, key=natural))
+        return list(index.rank_ids)
 
 
 def _is_next_bar(last: Event, event: Event) -> bool:

@@ -52,9 +52,11 @@ def timeline(launch: Launch) -> tuple[Phase, ...]:
     """The phases of all ranks in the order they began."""
     found: list[Phase] = []
     marks = launch.each(*_MARKS)
-    ranks = list(dict.fromkeys(e.rank for e in marks))
-    for rank in ranks:
-        found += _of_rank(rank, [e for e in marks if e.rank == rank])
+    ranks: dict[str, list[Event]] = {}
+    for event in marks:
+        ranks.setdefault(event.rank, []).append(event)
+    for rank, own in ranks.items():
+        found += _of_rank(rank, own)
     found += _of_launch(launch, marks)
     return tuple(_name_slowest(sorted(found, key=lambda p: (p.first_line.file, p.first_line.number))))
 
@@ -119,9 +121,15 @@ def _seconds(first: Event, last: Event, printed: float | None) -> float | None:
 
 
 def _name_slowest(phases: Sequence[Phase]) -> Iterator[Phase]:
+    most: dict[str, list[float]] = {}  # the two longest of each name
     for phase in phases:
-        others = [p.seconds for p in phases if p.name == phase.name and p is not phase and p.seconds is not None]
-        next_slowest = max(others, default=None)
+        if phase.seconds is not None:
+            most[phase.name] = sorted((*most.get(phase.name, ()), phase.seconds))[-2:]
+    for phase in phases:
+        # The longest of the others: the second where this one is the longest.
+        longest = most.get(phase.name, [])
+        others = longest[:-1] if longest and phase.seconds == longest[-1] else longest
+        next_slowest = others[-1] if others else None
         slow = (
             phase.seconds is not None
             and next_slowest is not None

@@ -84,7 +84,7 @@ class _RankBook:
         self.last_graph: Model = Model.TARGET
         self.swa = launch.has(SlidingWindowPool, SlidingWindowUsage)
         self.open_loads = 0
-        mine = [e for e in launch.events if e.rank == rank]
+        mine = list(launch.of_rank(rank))
         ends = [e for e in mine if isinstance(e, PoolEnd)]
         loads = [e for e in mine if isinstance(e, WeightsLoaded)]
         first_pool = next((i for i, e in enumerate(mine) if isinstance(e, PoolEnd | KVPoolAllocated)), len(mine))
@@ -393,8 +393,9 @@ class _RankBook:
     def _capacity(self) -> None:
         """The card's size: an overflow message, a table or a fallback line tell it, else the name of a known card."""
         ledger = self.ledger
+        alone = len(self.launch.rank_ids) == 1
         for oom in self.launch.each(DeviceOutOfMemory):
-            if oom.rank == ledger.rank or len(self.launch.rank_ids) == 1:
+            if oom.rank == ledger.rank or alone:
                 ledger.gpu = oom.gpu if ledger.gpu is None else ledger.gpu
         printed = [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
         printed += [x.total for x in self.launch.each(CardTable) if x.total is not None]

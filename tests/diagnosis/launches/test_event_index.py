@@ -1,0 +1,69 @@
+"""A launch's events are found by kind and by rank without walking through all of them again."""
+
+import io
+from collections.abc import Iterator
+
+from kvdiag.diagnosis.events import Matcher
+from kvdiag.diagnosis.events.kv_pool import PoolEnd
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.launches import Launch, split_launches
+from kvdiag.diagnosis.ledger.booking import book
+from kvdiag.diagnosis.lines import LineReader, Log
+from kvdiag.diagnosis.timeline import timeline
+
+LINES = (
+    "Load weight begin. avail mem=78.00 GB",
+    "Load weight end. type=X, dtype=torch.bfloat16, avail mem=40.00 GB, mem usage=38.00 GB.",
+    "Memory pool end. avail mem=9.00 GB",
+)
+
+
+class Walked(list[Event]):
+    """Events that count how often someone walks through them."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Event]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def launch_of(ranks: int) -> Launch:
+    text = "".join(f"[2025-03-08 12:29:13 TP{rank}] {line}\n" for line in LINES for rank in range(ranks))
+    matcher = Matcher()
+    reader = LineReader([Log("x", io.BytesIO(text.encode()))], matcher.phrases, dense=matcher.dense)
+    (launch,) = split_launches(matcher.read(reader))
+    return launch
+
+
+def walks(ranks: int) -> int:
+    launch = launch_of(ranks)
+    launch.events = events = Walked(launch.events)
+    assert len(book(launch)) == ranks
+    timeline(launch)
+    return events.walks
+
+
+def test_more_ranks_mean_no_more_walks_through_the_events() -> None:
+    assert walks(40) == walks(4)
+
+
+def test_what_is_added_later_is_found() -> None:
+    launch, other = launch_of(2), launch_of(3)
+    assert launch.rank_ids == ["TP0", "TP1"]
+    for event in other.of_rank("TP2"):
+        launch.add(event)
+    assert launch.rank_ids == ["TP0", "TP1", "TP2"]
+    assert [e.rank for e in launch.each(PoolEnd)] == ["TP0", "TP1", "TP2"]
+    assert [type(e) for e in launch.each(WeightsLoaded, WeightsBegin, rank="TP2")] == [WeightsBegin, WeightsLoaded]
+
+
+def test_events_of_several_kinds_keep_their_order() -> None:
+    launch = launch_of(3)
+    both = launch.each(PoolEnd, WeightsBegin)
+    assert both == [e for e in launch.events if isinstance(e, PoolEnd | WeightsBegin)]
+    both.clear()
+    assert launch.first(PoolEnd, WeightsBegin) is launch.events[0]
+    assert launch.last(PoolEnd, WeightsBegin) is launch.events[-1]
+    assert launch.has(Event)
