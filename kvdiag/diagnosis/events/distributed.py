@@ -102,6 +102,42 @@ class DataParallelStart(Event):
 
 
 @read_from(
+    r"\bgpu_id(?: is|:) ?\d+",
+    excludes=("server_args=", "ServerArgs("),
+    literals=("gpu_id is ", "gpu_id: "),
+    fields={
+        "gpu": r"(?:^|[^_\w])gpu_id(?: is|:) ?(\d+)",
+        "name": r"((?:(?:DP|PP|TP|EP)\d+ ?)+): gpu_id",
+        "base": r"[ ,]base_gpu_id: ?(\d+)",
+        "stage": r"pp_rank: ?(\d+)",
+        "member": r"tp_rank: ?(\d+)",
+    },
+    samples=(
+        "DP1PP0TP0: gpu_id is 1",
+        "gpu_id: 1, base_gpu_id: 0, pp_rank: 1, pp_size_per_node: 2, tp_rank: 0, tp_size_per_node: 1",
+    ),
+    source="sglang/srt/managers/scheduler.py, with its placement printed",
+)
+class RankPlaced(Event):
+    """The GPU a rank is put on."""
+
+    gpu: int | None
+    name: str | None
+    base: int | None
+    stage: int | None
+    member: int | None
+
+    @property
+    def who(self) -> str | None:
+        """What tells this rank from the others; None where the line does not say."""
+        if self.name is not None:
+            return self.name
+        if self.base is None or self.stage is None:
+            return None
+        return f"the rank at GPU {self.base} + stage {self.stage}, member {self.member or 0}"
+
+
+@read_from(
     r"Created global TCPStore at",
     fields={"member": r"\(rank=(\d+)", "world_size": rf"world_size={NUMBER}", "is_master": r"is_master=(\w+)"},
     samples={

@@ -277,6 +277,12 @@ class DisguisedError(Event):
     source="MLX",
 )
 @read_from(
+    r"NvMapMem\w+: +\d+ error 12",
+    constants={"by": "driver"},
+    samples=("NvMapMemAllocInternalTagged: 1075072515 error 12",),
+    source="Tegra's driver: no memory left",
+)
+@read_from(
     r"\bOutOfMemoryError:? *$|(?:CUDA|HIP|NPU|XPU|MUSA) out of memory\.? *$",
     literals=("OutOfMemoryError", "out of memory"),
     excludes=("Tried to allocate", " error: ", "'out of memory'"),

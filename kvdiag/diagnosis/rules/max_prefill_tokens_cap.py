@@ -31,7 +31,9 @@ def check(case: Case) -> Iterator[Finding]:
     if chunk and 0 < chunk <= limit:
         return
     batches = [p for p in launch.series.points if isinstance(p, PrefillBatch) and p.new_tokens]
-    near = [p for p in batches if 0.9 * limit <= (p.new_tokens or 0) < limit]
+    # A full chunk is as large as the limit where both are equal: then neither binds more than the other.
+    most = limit if chunk else limit - 1
+    near = [p for p in batches if 0.9 * limit <= (p.new_tokens or 0) <= most]
     if len(near) < 2 or max(p.new_tokens or 0 for p in batches) > limit or not any(p.queued for p in near):
         return
     yield Finding(

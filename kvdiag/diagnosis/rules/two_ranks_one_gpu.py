@@ -1,7 +1,8 @@
 """Two ranks of the server share one card.
 
 What it sees
-    Overflows of two ranks that name the same device, with a second process of about the same size on it.
+    Overflows of two ranks that name the same device, with a second process of about the same size on it; or lines that
+    place two ranks on one GPU: data-parallel workers that start fewer cards apart than each of them takes.
 Why it matters
     The weights lie twice on that card while another one is empty.
 What to do
@@ -21,6 +22,22 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Re
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
+    placed = judgements.shared_start(case)
+    if placed is not None:
+        one, other, name, second_name, gpu = placed
+        yield Finding(
+            summary=f"{name} and {second_name} are both put on GPU {gpu}",
+            why="A data-parallel worker takes a card for each tensor rank of each pipeline stage; the next one has to"
+            " start after them.",
+            evidence=cite(one, other, figure="gpu", value=gpu),
+            remedies=(
+                Remedy("upgrade", Direction.SET, to="a build that counts the stages", cost="It costs an upgrade."),
+                knob(case, "--base-gpu-id", Direction.SET, cost="It costs one server for each worker."),
+            ),
+            severity=Severity.WARNING if case.is_ready else Severity.CRITICAL,
+            confidence=Confidence.LIKELY,
+        )
+        return
     pair = judgements.sharing_ranks(case)
     if pair is None:
         return

@@ -26,7 +26,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     flag, value = inbalance_switch(case)
     yield Finding(
-        summary="The balance check trips after the target's own pool: the ranks are not equally far,"
+        summary="The balance check trips on the server's own memory: the ranks are not equally far,"
         " nothing foreign is there",
         ranks=ranks_of(found[:64]),
         evidence=cite(case.after_pool, *found[:2]),

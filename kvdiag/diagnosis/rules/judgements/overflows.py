@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.distributed import DataParallelStart, RankPlaced
 from kvdiag.diagnosis.events.failure import CaptureFailed, ProcessFailed, Traceback
 from kvdiag.diagnosis.events.frames import Frame
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
@@ -15,7 +18,7 @@ from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
 from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import Stage, stage_of
-from kvdiag.diagnosis.rules.judgements.arguments import has_draft
+from kvdiag.diagnosis.rules.judgements.arguments import attends_in_data_parallel, has_draft
 from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, once, place
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import Bytes
@@ -275,6 +278,31 @@ def sharing_ranks(case: Case) -> tuple[DeviceOutOfMemory, DeviceOutOfMemory] | N
                 large = [s for s in one.process_sizes if s > share]
                 if len(large) > 1 or (share and (unlisted_memory(one) or 0) > share):
                     return one, other
+    return None
+
+
+def shared_start(case: Case) -> tuple[Event, Event, str, str, int] | None:
+    """Two ranks that are put on one device, by the lines that place them: both lines, both names, the device.
+
+    A data-parallel worker takes as many cards as its tensor ranks times its stages.
+    """
+    placed: dict[tuple[str, int], tuple[Event, str]] = {}
+    for event in case.launch.each(RankPlaced):
+        if event.gpu is None or event.who is None:
+            continue
+        known = placed.setdefault((event.line.node or "", event.gpu), (event, event.who))
+        if known[1] != event.who:
+            return known[0], event, known[1], event.who, event.gpu
+    starts = sorted(
+        (e for e in case.launch.each(DataParallelStart) if e.gpu is not None and e.dp is not None),
+        key=lambda e: (e.line.node or "", e.dp or 0),
+    )
+    cards = int((case.launch.number_of("tp_size") or 1) * (case.launch.number_of("pp_size") or 1))
+    if attends_in_data_parallel(case) or (case.launch.number_of("nnodes") or 1) > 1:
+        return None
+    for one, other in pairwise(starts):
+        if one.line.node == other.line.node and one.dp != other.dp and 0 <= (other.gpu or 0) - (one.gpu or 0) < cards:
+            return one, other, f"DP{one.dp}", f"DP{other.dp}", other.gpu or 0
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.distributed import UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
@@ -51,7 +53,7 @@ from kvdiag.diagnosis.ledger.model import Basis, Pool
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload, unified_device
 from kvdiag.diagnosis.rules.judgements.captures import capture_errors
-from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, stage
+from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, sites, stage
 from kvdiag.diagnosis.rules.judgements.places import is_before, last_before, place
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import Bytes
@@ -69,11 +71,18 @@ def killed_from_outside(case: Case) -> list[Event]:
     return [*signs, *(e for e in case.launch.each(Killed) if e not in signs)][:4]
 
 
+# Processes of frameworks that train and serve on the same cards, as their launcher names them before a line.
+_TRAINED_BESIDE = re.compile(r"\((?:WorkerDict|SGLangEngine|SGLangHttpServer|\w*Rollout\w*|\w*RayActor) pid=")
+
+
 def balance_check_is_false(case: Case) -> bool:
-    """Whether the balance check tripped on the server's own memory: after the target's pool, or beside a trainer."""
+    """Whether the balance check tripped on the server's own memory: after the target's pool, while a draft's worker
+    starts, or beside a trainer."""
     trip = case.launch.first(UnbalancedMemory)
     if trip is None:
         return False
+    if "draft_start" in sites(case, trip) or _TRAINED_BESIDE.search(trip.line.shown[:200]):
+        return True
     return last_before(case, trip.line, PoolEnd, GraphEnd) is not None or case.launch.has(TrainerLine)
 
 
