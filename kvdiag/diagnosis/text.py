@@ -120,7 +120,7 @@ class _Terminal:
             yield from self._finding(finding)
         yield from self._levers(launch)
         for cleared in launch.get("cleared") or []:
-            yield printable(f"cleared  {cleared['claim']} {cleared['because']}")
+            yield printable(f"cleared  {cleared['claim']}. {cleared['because']}")
         checks = launch.get("checks") or {}
         counts = [
             f"{len(checks.get('passed') or [])} checks passed",
@@ -242,9 +242,11 @@ class _Terminal:
                 else ""
             )
             before = f"{number(effect['from'])} → " if effect.get("from") is not None else ""
-            yield printable(f"      {figure.replace('_', ' ')}: {before}about {number(effect['to'])}{between}")
-        if remedy["cost"]:
-            yield printable(f"      {remedy['cost']}")
+            name = figure.replace("_", " ").replace("kv ", "KV ").replace(" gib", " GiB")
+            yield printable(f"      {name}: {before}about {number(effect['to'])}{between}")
+        for sentence in (remedy.get("note"), remedy["cost"]):
+            if sentence:
+                yield printable(f"      {sentence}")
 
 
 _WHAT_IF = (

@@ -164,6 +164,8 @@ def _told(remedy: Remedy) -> str:
         words.append(f"from {remedy.before}")
     if remedy.to is not None and remedy.direction is not Direction.REMOVE:
         words.append(f"to {remedy.to}")
+    if remedy.to is None and remedy.note.startswith("By "):
+        words.append(f"by {remedy.note.removeprefix('By ').partition(';')[0]}")
     tokens = remedy.effect.get("kv_tokens")
     size = ""
     if tokens is not None and tokens.after is not None:

@@ -116,7 +116,7 @@ def lower_fraction(case: Case, by: Bytes | None, note: str = "") -> Remedy | Non
             before=None if fraction is None else f"{fraction:g}",
             to=_step_down(fraction, by, case.card),
             cost="It costs KV tokens: the pool shrinks by what is set free.",
-            note=note,
+            note=note or (_step_unseen(case, by, up=False) if fraction is None and by is not None else ""),
         )
     size = cell(case)
     draft = 1 + (size.draft / size.target if size is not None else 0.0)
@@ -144,6 +144,17 @@ def _step_down(fraction: float | None, by: Bytes | None, card: Bytes | None) -> 
         return None
     step = max(0.02, by / card if by is not None and card else 0.05)
     return f"{max(0.1, math.floor((fraction - step) * 100) / 100):g}"
+
+
+def _step_unseen(case: Case, size: Bytes, *, up: bool) -> str:
+    """How far to turn a fraction whose value the log does not print; "" where no size of the card is known."""
+    whole = case.opening_size or case.card
+    if not whole or size <= 0:
+        return ""
+    step = math.floor(size / whole * 1000) / 1000 if up else ceil_fraction(size / whole)
+    if not 0 < step < 1:
+        return ""
+    return f"By {'about' if up else 'at least'} {step:g}; the log does not print what it is now."
 
 
 def _loss(tokens: Effect | None) -> str:
@@ -187,7 +198,7 @@ def raise_by_room(case: Case) -> Remedy | None:
         return None
     spare = free.available - case.wanted_range[1]
     if fraction is None or opening is None:
-        return raise_fraction(case, None)
+        return raise_fraction(case, None, _step_unseen(case, Bytes(spare), up=True) if fraction is None else "")
     size = cell(case)
     draft = 1 + (size.draft / size.target if size is not None else 0.0)
     return raise_fraction(case, math.floor((fraction + spare / (opening * draft)) * 1000) / 1000)
