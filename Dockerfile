@@ -37,5 +37,5 @@ EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
 CMD ["gunicorn", "kvdiag.wsgi:application", "--bind", "0.0.0.0:8000", \
-     "--workers", "2", "--worker-class", "gthread", "--threads", "4", "--preload", \
+     "--workers", "2", "--worker-class", "kvdiag.up.web_worker.PacedWorker", "--threads", "16", "--preload", \
      "--worker-tmp-dir", "/dev/shm", "--no-control-socket", "--timeout", "120", "--log-level", "warning"]

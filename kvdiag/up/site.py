@@ -19,7 +19,8 @@ from kvdiag.up.preflight import CannotStart
 READY_WITHIN_S = 120.0
 WATCH_EVERY_S = 0.25
 WEB_PROCESSES = 2
-WEB_THREADS = 4
+WEB_WORKER = "kvdiag.up.web_worker.PacedWorker"
+WEB_THREADS = 16  # most of them wait: for the rest of an upload, or for a verdict
 
 
 def say(what: str) -> None:
@@ -152,7 +153,7 @@ class Site:
         return [
             *(sys.executable, "-m", "gunicorn", "kvdiag.wsgi:application"),
             *("--bind", f"{host}:{self.port}"),
-            *("--workers", str(WEB_PROCESSES), "--worker-class", "gthread", "--threads", str(WEB_THREADS)),
+            *("--workers", str(WEB_PROCESSES), "--worker-class", WEB_WORKER, "--threads", str(WEB_THREADS)),
             *("--preload", "--no-control-socket", "--timeout", "120", "--graceful-timeout", "8"),
             *("--log-level", "warning"),
             *(("--forwarded-allow-ips", "*") if settings.KVDIAG_TRUSTED_PROXIES else ()),
