@@ -212,7 +212,7 @@ def _explained(first: Column, other: Column) -> dict[str, Any]:
             _values(step.get("from"), step.get("to")),
         )
         for step in found.get("steps") or ()
-        if abs(step["gib"]) >= 0.005 or step["cause"] == "rest"
+        if abs(step["gib"]) >= 0.005 or step.get("tokens") or step["cause"] == "rest"
     ]
     return {
         "letter": other.letter,
