@@ -19,6 +19,7 @@ from reports.deployments_history import budgets, history
 from reports.deployments_series import series_of
 from reports.deployments_watch import refresh
 from reports.models import Baseline, Comparison, SearchEntry, TrackedFinding
+from reports.words import SEVERITIES
 from teams import access, deployments
 from teams.access import Action
 from teams.audit import record
@@ -68,7 +69,10 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "budgets": budgets(_with_documents(shown[:MOST_BUDGETS])),
         "baseline": baseline,
         "thresholds": Thresholds.of(deployment.team.settings),
-        "findings": deployment.findings.filter(state__in=TrackedFinding.COUNTED).order_by("-last_seen"),
+        "findings": sorted(
+            deployment.findings.filter(state__in=TrackedFinding.COUNTED).order_by("-last_seen"),
+            key=lambda each: SEVERITIES.index(each.severity) if each.severity in SEVERITIES else len(SEVERITIES),
+        ),
         "predictions": deployment.predictions.exclude(outcome=None)
         .select_related("outcome__upload")
         .order_by("-made_at")[:8],

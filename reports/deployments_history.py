@@ -14,7 +14,7 @@ from reports.document import listed
 from reports.models import Comparison
 from reports.pools import POOLS, pool_of
 
-LEFT, RIGHT = 2.0, 98.0  # per cent of the width that the times span
+LEFT, RIGHT = 7.0, 98.0  # per cent of the width that the times span; the scale's words stand on the left
 
 
 @dataclass(frozen=True, slots=True)

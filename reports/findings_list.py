@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -54,9 +55,14 @@ class Group:
 
     @property
     def releases(self) -> str:
-        """The releases it was seen with: "0.5.7 to 0.5.9"."""
-        known = sorted({each for one in self.findings for each in (one.first_release, one.last_release) if each})
-        return "" if not known else known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
+        """The releases it was seen with: "0.5.7 to 0.5.9", or each where one is itself a range."""
+        seen = {each for one in self.findings for each in (one.first_release, one.last_release) if each}
+        known = sorted(seen, key=lambda each: [int(number) for number in re.findall(r"\d+", each)])
+        if len(known) < 2:
+            return "".join(known)
+        if any(" " in each for each in known):
+            return ", ".join(known[:3]) + (" and others" if len(known) > 3 else "")
+        return f"{known[0]} to {known[-1]}"
 
 
 @login_required
