@@ -67,7 +67,7 @@ def test_a_log_cut_anywhere_is_read_as_far_as_it_goes(name: str, start: float, e
     try:
         closes(document(part))
     except UnreadableLog:
-        assert not part.strip() or b"\n" not in part.strip() or high - low < 200
+        assert not part.strip(b"\x00 \r\n\t") or high - low < 200  # nothing in it, or too little to tell from binary
 
 
 @quick
@@ -113,7 +113,7 @@ def test_flipped_bytes_never_raise(name: str, flips: list[tuple[float, int]]) ->
     try:
         closes(document(bytes(raw)))
     except UnreadableLog:
-        assert flips
+        assert b"\x00" in raw or len(flips) > 4  # enough of it is no text any more
 
 
 @quick
