@@ -70,10 +70,10 @@ def shown_rule(rule: Any) -> ShownRule:
 
 
 def _first_sentence(text: str) -> str:
-    """The first sentence of a section, for the list."""
+    """The first sentence of a section, for the list; a full stop within a quotation ends none."""
     flat = " ".join(text.split())
-    match = re.match(r".{20,}?[.](?=\s|$)", flat)
-    return match.group() if match else flat
+    ends = (match.end() for match in re.finditer(r"[.](?=\s|$)", flat))
+    return next((flat[:end] for end in ends if end > 20 and flat[:end].count('"') % 2 == 0), flat)
 
 
 def _weight(severity: str) -> int:
