@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -82,9 +84,21 @@ def test_reports_are_listed_in_pages_without_a_gap(world: World, keyed: Keyed) -
     assert seen == sent[::-1]
 
 
+FORGED = (
+    ["v", "abc", 1],
+    ["t", "0001-01-01T00:00:00+23:59", 1],
+    ["v", 1e400, 1],
+    ["v", True, 1],
+    ["t", "2025-01-01", 1],
+)
+
+
 def test_a_cursor_that_is_none_of_ours_is_refused(world: World, keyed: Keyed) -> None:
-    answer = keyed(world.vera).get(f"{V1}/reports", {"cursor": "bm90IG91cnM"})
-    assert (answer.status_code, code(answer)) == (400, "bad_cursor")
+    forged = [base64.urlsafe_b64encode(json.dumps(each).encode()).decode() for each in FORGED]
+    for cursor in ("bm90IG91cnM", *forged):
+        for path in ("reports", "uploads", "findings"):
+            answer = keyed(world.vera).get(f"{V1}/{path}", {"cursor": cursor})
+            assert (answer.status_code, code(answer)) == (400, "bad_cursor"), (path, cursor)
 
 
 def test_a_report_gives_its_figures_document_findings_and_lines(
@@ -228,8 +242,6 @@ def test_limits_are_those_of_the_configuration(world: World, settings: Any) -> N
 
 
 def test_the_export_has_everything_and_no_secret(world: World, keyed: Keyed, stored: StoredReport) -> None:
-    import json
-
     client = keyed(world.alice)
     client.post(f"{V1}/reports/{stored.upload.public_id}/shares", {"days": 1}, content_type=JSON)
     text = b"".join(client.get(f"{V1}/team/export")).decode()  # type: ignore[arg-type]
