@@ -19,6 +19,7 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     from kvdiag.diagnosis.launches import split_launches
     from kvdiag.diagnosis.ledger.booking import book
     from kvdiag.diagnosis.ledger.sizing import size
+    from kvdiag.diagnosis.limits import DEFAULT_LIMITS
     from kvdiag.diagnosis.lines import LineReader, Log
     from kvdiag.diagnosis.model_config import ModelConfigs
     from kvdiag.diagnosis.outcome import judge
@@ -34,7 +35,7 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     )
     tell("reading", 0)
     beside = ModelConfigs()
-    launches = split_launches(beside.take(matcher.read(reader)))
+    launches = split_launches(beside.take(matcher.read(reader)), (limits or DEFAULT_LIMITS).launches)
     tell("ledger", 0)
     cases: list[Case] = []
     for launch in launches:

@@ -50,9 +50,11 @@ def exceptions_of(launch: Launch) -> list[Raised]:
         if not rank and rank not in open_traces and open_traces:
             rank = next(reversed(open_traces))  # a traceback's lines carry no prefix: it ends the last one begun
         trace = open_traces.pop(rank, None)
-        if key not in found and len(found) >= MAX_EXCEPTIONS:
-            continue
-        one = found.setdefault(key, Raised(kind, message, frames=_frames(trace)))
+        if key not in found:
+            if len(found) >= MAX_EXCEPTIONS:
+                continue
+            found[key] = Raised(kind, message, frames=_frames(trace))
+        one = found[key]
         one.count += 1
         if rank and rank not in one.ranks:
             one.ranks.append(rank)

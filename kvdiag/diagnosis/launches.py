@@ -31,6 +31,7 @@ from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.server_args import LaunchCommand, ServerArgs
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
 from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.limits import DEFAULT_LIMITS
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.release import ReleaseRange
 from kvdiag.diagnosis.series import Series
@@ -210,17 +211,25 @@ def moment(clock: str | None) -> datetime | None:
         return None
 
 
-def split_launches(events: Iterable[Event]) -> list[Launch]:
-    """The launches of an upload, in the order they started, with their arguments and releases."""
+def split_launches(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches) -> list[Launch]:
+    """The launches of an upload, in the order they started, with their arguments and releases.
+
+    A server that is restarted for days fills a log with thousands of alike starts: of more than `most` the first
+    quarter and the last three quarters of that are given, each under its own number.
+    """
     # The parts import Launch, so they are imported when the work begins.
     from kvdiag.diagnosis.origins import collect_arguments, read_sources
     from kvdiag.diagnosis.splitting import split
     from kvdiag.diagnosis.wording import as_document, of_events, release_of
 
     launches = split(events)
-    printed = None
     for number, launch in enumerate(launches, 1):
         launch.number = number
+    if len(launches) > most:
+        head = most // 4
+        del launches[head : len(launches) - (most - head)]
+    printed = None
+    for launch in launches:
         launch.server_args = launch.each(ServerArgs)
         launch.commands = launch.each(LaunchCommand)
         printed = of_events(launch.events) or printed

@@ -21,6 +21,7 @@ class Limits:
     line_bytes         of one line that is looked at; the rest of it is passed over
     exact_batch_bytes  up to this size every batch line is read, above it a sample of each block and the peaks
     batch_sample       batch lines of each kind that are read of one block above that size
+    launches           starts that are diagnosed; of more the first quarter and the last three quarters of this
     """
 
     kept_bytes: int | None = None
@@ -31,6 +32,7 @@ class Limits:
     line_bytes: int = 64 * KIB
     exact_batch_bytes: int = 2 * MIB
     batch_sample: int = 32
+    launches: int = 200
 
 
 DEFAULT_LIMITS = Limits()  # the command line: the machine is the reader's own

@@ -43,6 +43,8 @@ class Report:
     def of(cls, cases: Sequence[tuple[Case, Checked]], files: Sequence[FileInfo], masked: dict[str, int]) -> Report:
         """From the checked cases of an upload."""
         launches = [_launch(case, checked, files) for case, checked in cases]
+        started = max((launch["number"] for launch in launches), default=0)
+        left_out = {"launches": {"read": len(launches), "all": started}} if started > len(launches) else {}
         return cls(
             {
                 "schema": SCHEMA,
@@ -51,6 +53,7 @@ class Report:
                     "files": [_file(info) for info in files],
                     "masked": masked,
                     "is_sglang": bool(launches),
+                    **left_out,
                 },
                 "launches": launches,
             }

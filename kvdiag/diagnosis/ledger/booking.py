@@ -167,9 +167,9 @@ class _RankBook:
 
     def _kv_pool(self, event: KVPoolAllocated) -> None:
         pools = self.ledger.pools
-        mine = [p for p in pools if p.model is Model.TARGET]
         draft = self.pool_ends >= 1
-        if not draft and not self.swa and mine and (event.label or "").lower() != "swa":
+        has_target = any(p.model is Model.TARGET for p in pools)
+        if not draft and not self.swa and has_target and (event.label or "").lower() != "swa":
             draft = True  # a second pool before the first pool end, with no sliding window: the draft's
         model = Model.DRAFT if draft else Model.TARGET
         label = (event.label or "").upper()

@@ -8,7 +8,8 @@ from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch, split_launches
-from kvdiag.diagnosis.ledger.booking import book
+from kvdiag.diagnosis.ledger.booking import _RankBook, book
+from kvdiag.diagnosis.ledger.model import KVPool
 from kvdiag.diagnosis.lines import LineReader, Log
 from kvdiag.diagnosis.timeline import timeline
 
@@ -47,6 +48,31 @@ def walks(ranks: int) -> int:
 
 def test_more_ranks_mean_no_more_walks_through_the_events() -> None:
     assert walks(40) == walks(4)
+
+
+class Pools(list[KVPool]):
+    """Pools that count how many of them were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[KVPool]:
+        for pool in super().__iter__():
+            self.looks += 1
+            yield pool
+
+
+def test_a_pool_that_is_printed_again_and_again_is_booked_without_a_look_at_all_before() -> None:
+    lines = "".join(
+        f"[2025-03-08 12:29:13 TP0] KV Cache is allocated. #tokens: {n}, K size: 1.00 GB, V size: 1.00 GB\n"
+        for n in range(300)
+    )
+    matcher = Matcher()
+    reader = LineReader([Log("x", io.BytesIO(lines.encode()))], matcher.phrases, dense=matcher.dense)
+    (launch,) = split_launches(matcher.read(reader))
+    booked = _RankBook(launch, "TP0")
+    booked.ledger.pools = pools = Pools()
+    assert len(booked.close().pools) == 300
+    assert pools.looks < 300 * 10
 
 
 def test_what_is_added_later_is_found() -> None:
