@@ -147,8 +147,8 @@ class PoolRefused(Event):
 
 @read_from(
     r"[Cc]apture (?:cuda graph|CUDA graph|CPU graph|prefill CUDA graph|frozen-KV MTP cuda graph|single-CG draft extend"
-    r"|\w+ graph) failed: |Piecewise CUDA Graph failed with error: ",
-    literals=(" graph failed:", " extend failed:", "Piecewise CUDA Graph failed"),
+    r"|\w+ graph) failed(?:: | *$)|Piecewise CUDA Graph failed with error: ",
+    literals=(" graph failed", " extend failed:", "Piecewise CUDA Graph failed"),
     fields={"reason": r"failed(?: with error)?: ?(.*)"},
     samples={
         "0.2.15..0.4.5": "Exception: Capture cuda graph failed: invalid argument",

@@ -93,9 +93,16 @@ _PYTHON = "python traceback of an SGLang process"
     source=_PYTHON,
 )
 @read_from(
-    r"eagle_worker\w*\.py.*in __init__|multi_layer_eagle\w*\.py.*in __init__|draft_worker ="
-    r" |self\.draft_model_runner = ",
-    literals=("eagle", "draft_worker = ", "self.draft_model_runner = "),
+    r"(?:eagle|dspark|dflash|standalone)_worker\w*\.py.*in __init__|multi_layer_eagle\w*\.py.*in __init__"
+    r"|draft_worker = |self\.draft_model_runner = ",
+    literals=(
+        "eagle",
+        "dspark_worker",
+        "dflash_worker",
+        "standalone_worker",
+        "draft_worker = ",
+        "self.draft_model_runner = ",
+    ),
     constants={"site": "draft_start"},
     excludes=("server_args=",),
     samples=('  File "/sglang/srt/speculative/eagle_worker.py", line 140, in __init__',),

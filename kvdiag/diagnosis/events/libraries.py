@@ -94,6 +94,19 @@ class DispatchLimitExceeded(Event):
 
 
 @read_from(
+    r"num_recv_tokens_per_expert\w*(?::|=) ?\[",
+    literals=("num_recv_tokens_per_expert",),
+    fields={"tokens": r"num_recv_tokens_per_expert\w*(?::|=) ?\[([\d, ]*)"},
+    samples=("num_recv_tokens_per_expert: [89856, 1664, 73728, 4352]",),
+    source="sglang/srt/layers/moe, with its counts printed",
+)
+class ExpertTokensReceived(Event):
+    """Tokens that a rank received for each of its experts in one pass."""
+
+    tokens: tuple[int, ...] | None
+
+
+@read_from(
     r"num_active_captures_|NVML_SUCCESS == r INTERNAL ASSERT FAILED"
     r"|captures_underway\.empty|INTERNAL ASSERT FAILED at .{0,80}CUDACachingAllocator",
     literals=("num_active_captures_", "NVML_SUCCESS == r INTERNAL", "captures_underway.empty", "CUDACachingAllocator"),
@@ -279,6 +292,7 @@ class DisguisedError(Event):
 @read_from(
     r"NvMapMem\w+: +\d+ error 12",
     constants={"by": "driver"},
+    fields={"device": r"(NvMap)"},
     samples=("NvMapMemAllocInternalTagged: 1075072515 error 12",),
     source="Tegra's driver: no memory left",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.events.pattern import SIZE, Event, Every, read_from
+from kvdiag.diagnosis.events.pattern import SIZE, ByteCount, Event, Every, read_from
 from kvdiag.diagnosis.units import GIB as GIBIBYTE
 from kvdiag.diagnosis.units import Bytes
 
@@ -100,6 +100,20 @@ _HINT = (
         " GiB). Tried to allocate 1.10 GiB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable"
         " upper limit"
         " for memory allocations (may cause system failure).",
+    ),
+    source=_CUDA,
+)
+@read_from(
+    r"memory allocation failed with OOM on device \d+ while trying to allocate \d+ bytes",
+    fields={
+        "gpu": r"OOM on device (\d+)",
+        "tried": ByteCount(r"trying to allocate (\d+) bytes"),
+        "free": ByteCount(r"free: (\d+)"),
+        "capacity": ByteCount(r"total: (\d+)"),
+    },
+    samples=(
+        "[rank1]:[W906 07:46:05.008634648 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 1"
+        " while trying to allocate 4334813184 bytes (free: 3779919872, total: 287431131136).",
     ),
     source=_CUDA,
 )

@@ -32,15 +32,14 @@ class WindowsSubsystem(Event):
 
 
 @read_from(
-    r"NVIDIA GB10\b|NVIDIA Thor|\bJetson\b|\bOrin\b|DGX Spark|\d-tegra\b|NvMapMem\w+: ",
-    literals=("NVIDIA GB10", "NVIDIA Thor", "Jetson", "Orin", "DGX Spark", "-tegra", "NvMapMem"),
+    r"NVIDIA GB10\b|NVIDIA Thor|\bJetson\b|\bOrin\b|DGX Spark|\d-tegra\b",
+    literals=("NVIDIA GB10", "NVIDIA Thor", "Jetson", "Orin", "DGX Spark", "-tegra"),
     excludes=("http",),
     fields={"device": r"(GB10|Thor|Jetson|Orin|DGX Spark|tegra)"},
     samples=(
         "NVIDIA GB10, compute capability 12.1",
         "Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.",
         "Linux host-a 5.15.148-tegra #1 SMP PREEMPT aarch64",
-        "NvMapMemAllocInternalTagged: 1075072515 error 12",
     ),
     source="torch, nvidia-smi",
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
@@ -30,6 +31,8 @@ def check(case: Case) -> Iterator[Finding]:
     if judgements.stage(case, sign) is not Stage.KV_CACHE or judgements.is_draft_pool(case, sign):
         return
     if judgements.site(case, sign) is not None:
+        return
+    if isinstance(sign, DeviceOutOfMemory) and judgements.table_rows(case, sign) is not None:
         return
     tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
     asked = "" if tried is None else f": {format_gib(tried)} were asked for"

@@ -16,36 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import GIB, format_gib, to_gib
-
-_ROWS = (2_048, 5_121)  # what SGLang takes where nobody sets the limit
-
-
-def rows_of(case: Case, oom: DeviceOutOfMemory) -> int | None:
-    """Rows of the table whose size an overflow asked for; None where the size is none of a table."""
-    context, tried = case.context_length, oom.tried
-    if not context or not tried or tried < GIB:
-        return None
-    limit = case.launch.number_of("max_running_requests")
-    extra = int(case.launch.number_of("speculative_num_draft_tokens") or 0)
-    for pad in {4, 4 + extra, 0}:
-        row = 4 * (context + pad)
-        rows = tried / row
-        near = abs(rows - round(rows)) * row <= max(0.006 * GIB, 2 << 20)
-        wanted = (limit, limit + 1) if limit else _ROWS
-        if near and wanted[0] <= round(rows) <= wanted[1]:
-            return round(rows)
-    return None
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     for oom in judgements.overflows(case)[:1]:
-        rows = rows_of(case, oom)
+        rows = judgements.table_rows(case, oom)
         framed = judgements.site(case, oom) == "request_table"
         if rows is None and not framed:
             return

@@ -65,6 +65,7 @@ from kvdiag.diagnosis.rules.judgements.overflows import (
     sites,
     small_processes,
     stage,
+    table_rows,
     trainer_beside,
     transient,
 )
@@ -209,6 +210,7 @@ __all__ = [
     "stage_weights",
     "stages_in_pipeline",
     "stated_fraction",
+    "table_rows",
     "trainer_beside",
     "twice_the_ranks",
     "transient",

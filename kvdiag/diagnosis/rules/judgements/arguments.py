@@ -7,6 +7,7 @@ import re
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
+from kvdiag.diagnosis.events.libraries import DeviceFull
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.platform import UnifiedMemoryDevice
 from kvdiag.diagnosis.events.weights import WeightsLoaded
@@ -137,5 +138,6 @@ def unified_device(case: Case) -> Event | None:
     found = case.launch.first(UnifiedMemoryDevice)
     if found is not None:
         return found
-    named = [e for e in case.launch.each(DeviceNamed) if re.search(r"GB10|Thor|Orin", e.name or "")]
+    named: list[Event] = [e for e in case.launch.each(DeviceNamed) if re.search(r"GB10|Thor|Orin", e.name or "")]
+    named += [e for e in case.launch.each(DeviceFull) if e.device == "NvMap"]  # the driver of Tegra alone has it
     return named[0] if named else None

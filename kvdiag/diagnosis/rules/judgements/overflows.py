@@ -21,7 +21,7 @@ from kvdiag.diagnosis.outcome import Stage, stage_of
 from kvdiag.diagnosis.rules.judgements.arguments import attends_in_data_parallel, has_draft
 from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, once, place
 from kvdiag.diagnosis.rules.rule import Case
-from kvdiag.diagnosis.units import Bytes
+from kvdiag.diagnosis.units import GIB, Bytes
 
 _HANDLED = ("custom allreduce", "skipping", "autotun", "to silence this warning", "warning:", "falling back")
 
@@ -99,6 +99,8 @@ def stage(case: Case, event: Event) -> Stage | None:
     named = sites(case, event)
     if {"mamba_pool", "request_table"} & set(named):
         return Stage.KV_CACHE
+    if isinstance(event, DeviceOutOfMemory) and table_rows(case, event) is not None:
+        return Stage.KV_CACHE
     if "pool" in named and "load" not in named[: named.index("pool")]:
         return Stage.KV_CACHE
     bar = last_before(case, event.line, CaptureProgress, ShardProgress)
@@ -110,6 +112,26 @@ def stage(case: Case, event: Event) -> Stage | None:
     if step is None and "load" in named:
         return Stage.WEIGHTS
     return stage_of(launch, event)
+
+
+_ROWS = (2_048, 5_121)  # what SGLang takes where nobody sets the limit
+
+
+def table_rows(case: Case, oom: DeviceOutOfMemory) -> int | None:
+    """Rows of the table whose size an overflow asked for; None where the size is none of a table."""
+    context, tried = case.context_length, oom.tried
+    if not context or not tried or tried < GIB:
+        return None
+    limit = case.launch.number_of("max_running_requests")
+    extra = int(case.launch.number_of("speculative_num_draft_tokens") or 0)
+    for pad in {4, 4 + extra, 0}:
+        row = 4 * (context + pad)
+        rows = tried / row
+        near = abs(rows - round(rows)) * row <= max(0.006 * GIB, 2 << 20)
+        wanted = (limit, limit + 1) if limit else _ROWS
+        if near and wanted[0] <= round(rows) <= wanted[1]:
+            return round(rows)
+    return None
 
 
 def is_draft_start(case: Case, event: Event) -> bool:
