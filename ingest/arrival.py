@@ -14,6 +14,7 @@ from time import time
 from types import TracebackType
 
 from django.conf import settings
+from django.db import OperationalError
 
 from ingest.models import new_public_id
 from ingest.refusals import Refused, empty, too_large
@@ -56,7 +57,9 @@ def disk_full() -> Refused:
 
 
 def is_disk_full(problem: BaseException | None) -> bool:
-    """True when the disk, or the quota on it, was full before all was written."""
+    """True when the disk, the quota on it, or the database's was full before all was written."""
+    if isinstance(problem, OperationalError):
+        return any(words in str(problem) for words in ("disk is full", "No space left"))
     return isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -90,6 +90,12 @@ def end_without_report(turn: Turn, ended: Ended, job: dict[str, Any], progress: 
             f"Reading this log took more than {limits.analysis_memory_bytes >> 20} MiB of memory, so it was stopped. "
             "Send the part from the server's start to the first requests."
         )
+    elif ended.end is End.DISK_FULL:
+        log.error("Upload %s (%s) failed: the disk is full", upload.pk, upload.reference)
+        sentence = (
+            "The disk of this site filled up while it read this log. The log is kept for an hour: "
+            "press “Try again” once its operator has made room."
+        )
     else:
         log.error("Upload %s (%s) failed: %s\n%s", upload.pk, upload.reference, ended.end, ended.trace)
         sentence = (

@@ -18,6 +18,7 @@ The exit status is 0 whenever the last message is a result or a refusal.
 from __future__ import annotations
 
 import ctypes
+import errno
 import io
 import json
 import math
@@ -35,7 +36,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, TextIO
 
-from ingest.isolation import EXIT_MEMORY, EXIT_SOFT_LIMIT
+from ingest.isolation import EXIT_DISK_FULL, EXIT_MEMORY, EXIT_SOFT_LIMIT
 from ingest.shortened import Shortened, is_worth_it
 from kvdiag.diagnosis import diagnose, errors
 from kvdiag.diagnosis.limits import WEB_LIMITS, Limits
@@ -71,6 +72,10 @@ def main() -> int:
         return EXIT_MEMORY
     except OutOfTime:
         return EXIT_SOFT_LIMIT
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return EXIT_DISK_FULL
     return 0
 
 

@@ -20,6 +20,7 @@ from typing import Any
 # exit statuses by which the child says why it stopped
 EXIT_MEMORY = 77
 EXIT_SOFT_LIMIT = 78
+EXIT_DISK_FULL = 79
 
 COMMAND = (sys.executable, "-m", "ingest.engine_process")
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +38,7 @@ class End(StrEnum):
     TOO_LARGE = "too_large"
     OUT_OF_TIME = "out_of_time"
     OUT_OF_MEMORY = "out_of_memory"
+    DISK_FULL = "disk_full"
     MISTAKE = "mistake"  # the engine raised: ours to mend, the same at every attempt
     KILLED = "killed"  # by a signal, from itself or the system: worth another attempt
     UNWANTED = "unwanted"  # cancelled, or another worker has it
@@ -178,6 +180,8 @@ def _end_of(status: int, last: dict[str, Any]) -> End:
         return End(last.get("result") or last["refused"])
     if status == EXIT_MEMORY:
         return End.OUT_OF_MEMORY
+    if status == EXIT_DISK_FULL:
+        return End.DISK_FULL
     if status in (EXIT_SOFT_LIMIT, -signal.SIGTERM, -signal.SIGXCPU):
         return End.OUT_OF_TIME
     if status < 0:

@@ -72,10 +72,12 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, host: str, address: str, port: int, *, tls: bool) -> None:
         super().__init__(host, port, timeout=TIMEOUT_S)
-        self._address, self._tls = address, tls
+        self._address, self._tls, self._given_up = address, tls, False
 
     def connect(self) -> None:
         self.sock = socket.create_connection((self._address, self.port), self.timeout)
+        if self._given_up:  # before there was a socket to shut
+            raise TimeoutError("it took too long")
         if self._tls:
             context = ssl.create_default_context()
             # the handshake after the socket is in its place, where give_up() reaches it
@@ -84,6 +86,7 @@ class _Connection(http.client.HTTPConnection):
 
     def give_up(self) -> None:
         """Ends the call from another thread: whoever reads sees the other side gone."""
+        self._given_up = True
         with suppress(OSError, AttributeError):
             self.sock.shutdown(socket.SHUT_RDWR)
 

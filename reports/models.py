@@ -51,7 +51,8 @@ class ShareLink(models.Model):
         """True while the link leads to its report, for those it is for."""
         if self.revoked_at is not None or self.upload.deleted_at is not None:
             return False
-        if self.expires_at is not None and self.expires_at <= timezone.now():
+        now = timezone.now()
+        if any(end is not None and end <= now for end in (self.expires_at, self.upload.expires_at)):
             return False
         return self.max_views is None or self.views < self.max_views
 

@@ -171,7 +171,8 @@ def reader_of(request: HttpRequest, token: str) -> ShareLink | None:
 
 def _is_only_used_up(link: ShareLink) -> bool:
     """True when nothing but the view limit closes the link: whoever was counted may reload for a while."""
-    ended = link.expires_at is not None and link.expires_at <= timezone.now()
+    now = timezone.now()
+    ended = any(end is not None and end <= now for end in (link.expires_at, link.upload.expires_at))
     return link.revoked_at is None and link.upload.deleted_at is None and not ended
 
 

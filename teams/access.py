@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from django.db.models import Model, Q, QuerySet
+from django.utils import timezone
 
 from teams.models import ApiToken, Membership, Role, Scope, Team
 from teams.tokens import is_secret_of
@@ -130,6 +131,8 @@ def visible(what: type[Model] | QuerySet[Any], *, to: Any, trash: bool = False) 
         if label in ("ingest.upload", "ingest.storedreport"):
             allowed |= Q(**{f"{upload}team": None, f"{upload}uploader": None})
         allowed &= Q(**{f"{upload}deleted_at__isnull": not trash})
+        # what has expired is gone, also while nothing runs that deletes it
+        allowed &= Q(**{f"{upload}expires_at": None}) | Q(**{f"{upload}expires_at__gt": timezone.now()})
     return queryset.filter(allowed)
 
 

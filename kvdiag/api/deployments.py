@@ -200,10 +200,11 @@ def finding_shown(each: TrackedFinding) -> dict[str, Any]:
         "rule", "severity", "summary", "state", "reason", "muted_until", "first_seen", "last_seen", "first_release",
         "last_release",
     )  # fmt: skip
+    last = each.last_report.upload if each.last_report else None
     return {
         "id": each.public_id,
         "deployment": each.deployment.public_id,
-        "report": each.last_report.upload.public_id if each.last_report else None,
+        "report": last.public_id if last and last.deleted_at is None else None,
         **{name: getattr(each, name) for name in names},
     }
 

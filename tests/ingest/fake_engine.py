@@ -38,6 +38,8 @@ def main() -> int:
         return 0
     if wish == "memory":
         return 77
+    if wish == "disk":
+        return 79
     if wish == "mistake":
         raise RuntimeError("a rule of the engine is wrong")
     if wish == "crash":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError
 from django.test import Client
 
 from ingest import door, services
@@ -131,12 +132,21 @@ def test_a_full_disk_is_said_before_the_body_is_read(curl, settings) -> None:
     assert curl("report\n").status_code == 507
 
 
-@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EDQUOT])
-def test_a_disk_that_fills_up_on_the_way_leaves_nothing(curl, uploads_folder: Path, monkeypatch, reason: int) -> None:
-    def write(*_) -> None:
-        raise OSError(reason, "full")
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        (Writer, OSError(errno.ENOSPC, "full")),
+        (Writer, OSError(errno.EDQUOT, "full")),
+        (Upload, OperationalError("database or disk is full")),
+    ],
+)
+def test_a_disk_that_fills_up_on_the_way_leaves_nothing(
+    curl, uploads_folder: Path, monkeypatch, place: type, problem: Exception
+) -> None:
+    def full(*_, **__) -> None:
+        raise problem
 
-    monkeypatch.setattr(Writer, "write", write)
+    monkeypatch.setattr(place, "write" if place is Writer else "save", full)
     answer = curl("report\n", **JSON)
     assert answer.status_code == 507 and answer.json()["error"]["code"] == "disk_full"
     assert list(uploads_folder.iterdir()) == [] and not Upload.objects.exists()

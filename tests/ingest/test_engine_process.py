@@ -168,8 +168,12 @@ def test_a_text_of_something_else_is_no_sglang_log(diagnosed) -> None:
 
 @pytest.mark.parametrize(
     ("does", "soft_s", "end"),
-    [("bytearray(2 << 30)", 60, End.OUT_OF_MEMORY), ("[None for _ in iter(int, 1)]", 1, End.OUT_OF_TIME)],
-    ids=["memory", "processor"],
+    [
+        ("bytearray(2 << 30)", 60, End.OUT_OF_MEMORY),
+        ("[None for _ in iter(int, 1)]", 1, End.OUT_OF_TIME),
+        ("open('/dev/full', 'wb', 0).write(b'x')", 60, End.DISK_FULL),
+    ],
+    ids=["memory", "processor", "disk"],
 )
 def test_a_child_that_takes_too_much_is_stopped(does: str, soft_s: int, end: End) -> None:
     greedy = f"from ingest import engine_process as e; e.run = lambda *_: {does}; raise SystemExit(e.main())"

@@ -71,6 +71,7 @@ def test_nul_characters_of_a_log_do_not_reach_the_database(accept) -> None:
         ("unreadable", "unreadable", "binary, not text"),
         ("other", "not_sglang", "This is not an SGLang log. 1 line was read"),
         ("memory", "out_of_memory", "MiB of memory"),
+        ("disk", "disk_full", "press “Try again” once its operator has made room"),
         ("mistake", "mistake", "kvdiag made a mistake"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 
 from ingest.models import Upload
@@ -15,6 +16,7 @@ from reports.sharing_links import Wish
 from teams.models import AuditEntry, Deployment, Invitation, Role
 from teams.services import invite
 from tests.teams import world as worlds
+from tests.teams.conftest import signed_in
 from tests.teams.test_sharing import in_a_week
 from tests.teams.world import World
 
@@ -43,6 +45,19 @@ def test_a_log_goes_before_its_report(world: World) -> None:
     assert purge() == {}, "and is told once"
     stored.refresh_from_db()
     assert stored.document["launches"]
+
+
+@pytest.mark.parametrize("teams_own", [True, False])
+def test_what_has_expired_is_gone_before_it_is_deleted(world: World, teams_own: bool) -> None:
+    row = world.launch(log="one\n").upload if teams_own else worlds.upload(team=None, uploader=None, log="one\n")
+    if not teams_own:
+        worlds.report(row)
+    _, token = sharing_links.make_link(row, Wish(what="log", expires_at=in_a_week()), by=world.bob)
+    addresses = [f"/r/{row.public_id}/", f"/r/{row.public_id}.json", f"/r/{row.public_id}/log", f"/s/{token}/"]
+    bob = signed_in(world.bob)
+    assert {bob.get(address).status_code for address in addresses} == {200}
+    Upload.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert {bob.get(address).status_code for address in (*addresses, f"/s/{token}.json")} == {404}
 
 
 def test_what_was_nobodys_is_told_without_a_team(world: World) -> None:
