@@ -72,11 +72,11 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, host: str, address: str, port: int, *, tls: bool) -> None:
         super().__init__(host, port, timeout=TIMEOUT_S)
-        self._address, self._tls, self._given_up = address, tls, False
+        self._address, self._tls, self.given_up = address, tls, False
 
     def connect(self) -> None:
         self.sock = socket.create_connection((self._address, self.port), self.timeout)
-        if self._given_up:  # before there was a socket to shut
+        if self.given_up:  # before there was a socket to shut
             raise TimeoutError("it took too long")
         if self._tls:
             context = ssl.create_default_context()
@@ -86,7 +86,7 @@ class _Connection(http.client.HTTPConnection):
 
     def give_up(self) -> None:
         """Ends the call from another thread: whoever reads sees the other side gone."""
-        self._given_up = True
+        self.given_up = True
         with suppress(OSError, AttributeError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
@@ -105,6 +105,8 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_internal: bool
         connection.request("POST", path, body, {"Content-Type": "application/json", "User-Agent": "kvdiag", **headers})
         answer = connection.getresponse()
         answer.read(MOST_READ)
+        if connection.given_up:  # an end within the headers looks like their end
+            raise TimeoutError("it took too long")
     except http.client.HTTPException as problem:
         raise OSError(f"the answer was no HTTP: {type(problem).__name__}") from None
     finally:
