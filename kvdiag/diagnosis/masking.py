@@ -203,6 +203,12 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("host_name", ("tcp://", "grpc://", "zmq://"),
             r"((?:tcp|grpc|zmq)://)([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:/\s])",
             "host-{n}", _LOCAL),
+    # journald and syslog: a time, the machine, the process.
+    Pattern("host_name", ("]: ",),
+            r"((?:^|\n)(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+            r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d:.,+Z-]{0,20}) )"
+            r"([A-Za-z][A-Za-z0-9.-]{0,120})(?= [^\s:]{1,64}\[\d{1,8}\]: )",
+            "host-{n}", _LOCAL, sign=r"\[\d{1,8}\]: "),
 )  # fmt: skip
 
 _BEGIN_KEY: Final = re.compile(r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----")

@@ -79,6 +79,8 @@ PLANTED = [
     ("connect fe80:0:0:0:1:2:3:4 failed", "fe80:0:0:0:1:2:3:4"),
     ("addr=[sgl-0.sgl.prod.svc.cluster.local]:51542", "sgl-0.sgl.prod"),
     ("zoe@gpu-node-17:~/work$ python -m sglang.launch_server", "gpu-node-17"),
+    ("Mar  2 09:14:02 gpu-node-17 sglang[1834]: Load weight begin.", "gpu-node-17"),
+    ("2026-03-02T09:14:02+0000 gpu-node-17 sglang[1834]: Load weight begin.", "gpu-node-17"),
     ("(venv) zoe@gpu-node-17:~/work$ python -m sglang.launch_server", "zoe@"),
     ("Contact zoe.q@example.com for access", "zoe.q@example.com"),
     ("C:\\Users\\zoe\\sglang\\x.py", "zoe"),
