@@ -48,12 +48,13 @@ _LOG: Final = re.compile(
 )
 # The parts that PyTorch's message is broken into by hand.
 _OOM: Final = re.compile(
-    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process \d+ has|Including non-PyTorch|Of the allocated"
+    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process (?:\d+ )?has|Including non-PyTorch|Of the allocated"
     r"|of which|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved"
     r"|allocated by|by PyTorch|If reserved|reserved by|unallocated|has a total|capacity of|\(GPU|total capacity"
     r"|already allocated|reserved in total|in private|CUDA Graphs|PyTorch|try setting|See documentation|to avoid"
     r"|fragmentation)"
 )
+_ASKED: Final = re.compile(r"Tried to allocate [\d.]+ \w+\.\s*$")  # the message's first sentence alone
 _MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
 _BRACKET: Final = re.compile(r"\s*\(\w+=\d")
 
@@ -137,6 +138,8 @@ def join_cut(text: str, following: Callable[[int], tuple[str, ...]]) -> tuple[st
     """The message with its continuation where it is plainly cut, and how many of the following lines that took."""
     if "out of memory" in text and "GiB" not in text and "is free" not in text:
         return _join(text, following(14), _OOM, blanks=2)
+    if "out of memory" in text and _ASKED.search(text):
+        return _join(text, following(14), _OOM, blanks=0)
     if "out of memory" in text and not text.rstrip().endswith((".", ")", "VARS", "!")):
         return _join(text, following(14), _OOM, blanks=0)
     if text.endswith((",", "=", ":")) and ("=" in text or ":" in text) and len(text) < 400:
