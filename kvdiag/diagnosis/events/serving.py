@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -75,15 +76,21 @@ def _parts(names: frozenset[str], empty: dict[str, Any], text: str) -> dict[str,
         name, kind = known
         if name in names and len(value) < 20:
             try:
-                found[name] = value == "True" if kind is bool else kind(value)
+                found[name] = value == "True" if kind is bool else _figure(value) if kind is float else kind(value)
             except ValueError:
                 found[name] = _percent(value) if kind is float else None
     return found
 
 
+def _figure(value: str) -> float | None:
+    """A number; None for one that is none, or beyond every measure. Raises ValueError for other text."""
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
 def _percent(value: str) -> float | None:
     try:
-        return float(value.rstrip("% "))
+        return _figure(value.rstrip("% "))
     except ValueError:
         return None
 

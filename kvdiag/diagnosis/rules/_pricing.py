@@ -109,7 +109,7 @@ def lower_fraction(case: Case, by: Bytes | None, note: str = "") -> Remedy | Non
     if no_feasible_fraction(case) is not None:
         return None
     fraction = stated_fraction(case)
-    if fraction is None or case.opening_size is None or by is None:
+    if fraction is None or not case.opening_size or by is None:
         return Remedy(
             FRACTION,
             Direction.LOWER,

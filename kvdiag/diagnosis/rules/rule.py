@@ -159,11 +159,11 @@ class Case:
 
     @cached_property
     def context_length(self) -> int | None:
-        """Tokens one request may use: the summary line's, else the argument's."""
+        """Tokens one request may use: the summary line's, else the argument's; None where that is no length."""
         if self.limits is not None and self.limits.context_len is not None:
-            return self.limits.context_len
+            return self.limits.context_len if self.limits.context_len > 0 else None
         given = self.launch.number_of("context_length")
-        return None if given is None else int(given)
+        return int(given) if given is not None and given >= 1 else None
 
     @cached_property
     def opening(self) -> Reading | None:
