@@ -78,6 +78,8 @@ def lines_answer(request: HttpRequest, upload: Upload) -> HttpResponse:
     described = upload.files[file]
     path = folder_of(upload.public_id) / described["path"] if described.get("path") else None
     if path is None or not path.is_file():
+        if upload.report is None and upload.state not in (State.FAILED, State.CANCELLED):
+            return refusal(Refused(409, "not_ready", "The log is not read yet; ask again in a moment."))
         return refusal(Refused(410, "log_gone", "The log of this report is not kept; its figures are."))
     log_was_viewed(upload)
     last = min(last, first + MAX_LINES - 1)
