@@ -114,7 +114,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("url_credentials", ("://",), r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([A-Za-z0-9_-]{16,400}(?=@))",
             "[credentials]"),
     # Keys by name: quoted values, then bare ones.
-    *_quoted("api_key", _KEY_LITERALS, r"(?:admin[_-])?api[_-]?key", r"(?:[\"']?\s{0,3}[:=,]\s{0,3}|\s{1,3})",
+    *_quoted("api_key", _KEY_LITERALS, r"(?:admin[_-])?api[_-]?key", r"(?:[\"']?\s{0,3}[:=,]\s{0,3}b?|\s{1,3})",
              "[api_key]", _EMPTY),
     Pattern("api_key", _KEY_LITERALS,
             r"((?:admin[_-])?api[_-]?key(?:\s{0,2}[:=]\s{0,2}|\s{1,4}))([^\s\"'\\,;:=)}\]\[(]{4,})", "[api_key]",
@@ -125,6 +125,15 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("password", ("password",), r"(--[\w-]{0,60}password[ =]\s{0,4}[\"']?)([^\s\"']{1,})", "[password]", _EMPTY),
     *_quoted("token", _SECRET_LITERALS, r"[\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD, r"[\"']\s{0,3}:\s{0,3}",
              "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]"),
+    # In a command or a call, and in a sentence: no quotes tell where the name ends.
+    Pattern("token", ("-token",), r"(--(?:[\w-]{0,30}-)?token[ =]\s{0,4}[\"']?)([^\s\"']{8,})", "[secret]",
+            _EMPTY + _SPECIAL_TOKEN),
+    Pattern("token", ("token=",), r"((?:^|[^\w-])(?:(?:hf|hub|auth|access|api|bearer)_)?token=[\"']?)"
+            r"([A-Za-z0-9][\w.~+/-]{11,})", "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|self\..*"),
+    Pattern("api_key", ("api key",), r"(\bapi key:\s{0,3}[\"']?)([^\s\"',;]{8,})", "[api_key]",
+            _EMPTY + r"|authentication|required|provided|disabled", True),
+    Pattern("password", (" -u ",), r"(\s-u\s{1,3}[\"']?)([A-Za-z_][\w.-]{0,40}:[^\s\"']{4,})", "[credentials]",
+            r"\[.*"),
     Pattern("env_secret", ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH", "DSN", "CONNECTION_STRING"),
             r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME + r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?)([^\s\"',;)}\]]{3,})", "[secret]",
             _EMPTY + _SPECIAL_TOKEN),
