@@ -133,6 +133,12 @@ class TrackedFinding(models.Model):
     def __str__(self) -> str:
         return f"{self.rule} in {self.deployment}: {self.state}"
 
+    @property
+    def last_upload(self) -> Upload | None:
+        """The upload that showed it last, while it is not in the trash."""
+        upload = self.last_report.upload if self.last_report else None
+        return upload if upload is not None and upload.deleted_at is None else None
+
 
 class Alert(models.Model):
     """One thing worth telling about a launch: fewer tokens, a new critical finding, slower start, less free memory."""

@@ -200,11 +200,10 @@ def finding_shown(each: TrackedFinding) -> dict[str, Any]:
         "rule", "severity", "summary", "state", "reason", "muted_until", "first_seen", "last_seen", "first_release",
         "last_release",
     )  # fmt: skip
-    last = each.last_report.upload if each.last_report else None
     return {
         "id": each.public_id,
         "deployment": each.deployment.public_id,
-        "report": last.public_id if last and last.deleted_at is None else None,
+        "report": each.last_upload.public_id if each.last_upload else None,
         **{name: getattr(each, name) for name in names},
     }
 

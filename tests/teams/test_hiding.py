@@ -106,6 +106,16 @@ def test_the_trash_hides_restores_and_deletes(world: World) -> None:
     assert actions[1:] == ["report.delete", "report.restore", "report.delete", "report.purge"]
 
 
+def test_a_finding_leads_to_no_report_in_the_trash(world: World) -> None:
+    world.launch(findings=[("thin-slack-after-capture", "warning")])
+    row = world.launch(findings=[("thin-slack-after-capture", "warning")]).upload
+    bob = signed_in(world.bob)
+    assert f"/r/{row.public_id}/" in bob.get("/findings/").content.decode()
+    sharing_trash.to_trash(Upload.objects.get(pk=row.pk), by=world.bob)
+    for page in ("/findings/", "/dashboard/"):
+        assert f"/r/{row.public_id}/" not in bob.get(page).content.decode()
+
+
 def test_deleting_the_newest_start_shows_the_one_before(world: World) -> None:
     world.launch(tokens=100_000, findings=[])
     bad = world.launch(tokens=90_000, findings=[("thin-slack-after-capture", "warning")])
