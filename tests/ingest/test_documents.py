@@ -47,6 +47,7 @@ def test_while_it_is_made_the_answer_says_when_to_ask_again(accept, client: Clie
     answer = client.get(f"/r/{upload.public_id}.json")
     assert answer.status_code == 202 and answer["Retry-After"] == "1"
     assert answer.json()["state"] == "queued" and answer.json()["phase"] == "received"
+    assert client.get(f"/r/{upload.public_id}/log").status_code == 409
 
 
 def test_an_upload_that_could_not_be_diagnosed_is_a_422_with_its_reason(accept, client: Client) -> None:

@@ -42,3 +42,14 @@ def test_a_log_that_does_not_tell_its_fraction_has_no_ruler() -> None:
     made = document("kimi-k25-8gpu")
     made["launches"][0]["kv_cache"]["fractions"] = None
     assert ruler_of(made, made["launches"][0]) is None
+
+
+def test_the_words_of_a_low_fraction_have_room_on_their_left() -> None:
+    made = document("kimi-k25-8gpu")
+    launch = made["launches"][0]
+    launch["kv_cache"]["fractions"] |= {"observed": 0.2, "keeps_wanted_free": 0.4}
+    launch["kv_cache"]["budget"] |= {"mem_fraction_static": 0.2, "smallest_fraction": 0.18}
+    drawn = ruler_of(made, launch)
+    now = next(mark for mark in drawn.marks if mark.kind == "now")
+    assert now.words_left and now.x >= 20
+    assert [word for _, word, _ in drawn.ticks] == ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"]
