@@ -421,11 +421,14 @@
     await mode();
     if (target) goTo(target.first);
   });
-  wrapChip.addEventListener("click", () => {
+  wrapChip.addEventListener("click", async () => {
     wrap = !wrap;
     wrapChip.setAttribute("aria-pressed", wrap);
     panel.querySelector(".log").classList.toggle("log--nowrap", !wrap);
-    if (!isFolded || rows) { render(true); measure(); layout(); }
+    if (!isFolded || rows) {
+      await render(true); measure(); layout();
+      if (target) goTo(target.first);
+    }
   });
 
   /* ---- minimap ------------------------------------------------------------------------------------------------------------ */
