@@ -25,7 +25,7 @@ from kvdiag.diagnosis.events.failure import (
 )
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVPoolAllocated, MambaPool, PoolEnd
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
-from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.server_args import LaunchCommand, ServerArgs
@@ -38,6 +38,7 @@ from kvdiag.diagnosis.series import Series
 
 E = TypeVar("E", bound=Event)
 
+MOST_UNREAD = 1_000  # lines that nothing reads; a log may hold a million, and a report shows few
 BATCHES = (PrefillBatch, DecodeBatch)
 FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)
 _BARS = (ShardProgress, CaptureProgress)
@@ -94,6 +95,7 @@ class Launch:
     last_line: LogLine | None = None
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
+    _unread: int = field(default=0, repr=False, compare=False)
     _index: EventIndex = field(default_factory=lambda: EventIndex(()), repr=False, compare=False)
 
     def add(self, event: Event) -> None:
@@ -102,6 +104,10 @@ class Launch:
             self.series.add(event)
         elif isinstance(event, _BARS) and self.events and _is_next_bar(self.events[-1], event):
             self.events[-1] = event
+        elif isinstance(event, NotUnderstood):
+            self._unread += 1
+            if self._unread <= MOST_UNREAD:
+                self.events.append(event)
         else:
             self.events.append(event)
         self.first_line = self.first_line or event.line

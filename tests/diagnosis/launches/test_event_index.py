@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events import Matcher
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
-from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch, split_launches
 from kvdiag.diagnosis.ledger.booking import _RankBook, book
 from kvdiag.diagnosis.ledger.model import KVPool
-from kvdiag.diagnosis.lines import LineReader, Log
+from kvdiag.diagnosis.lines import LineReader, Log, LogLine
 from kvdiag.diagnosis.timeline import timeline
 
 LINES = (
@@ -93,3 +93,11 @@ def test_events_of_several_kinds_keep_their_order() -> None:
     assert launch.first(PoolEnd, WeightsBegin) is launch.events[0]
     assert launch.last(PoolEnd, WeightsBegin) is launch.events[-1]
     assert launch.has(Event)
+
+
+def test_lines_that_nothing_reads_are_not_all_kept() -> None:
+    launch = launch_of(1)
+    for number in range(10, 5_000):
+        launch.add(NotUnderstood(line=LogLine(0, number, "avail mem=odd")))
+    assert len(launch.each(NotUnderstood)) == 1_000
+    assert launch.last_line is not None and launch.last_line.number == 4_999
