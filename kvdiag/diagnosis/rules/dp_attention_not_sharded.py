@@ -29,10 +29,9 @@ def check(case: Case) -> Iterator[Finding]:
     if not judgements.attends_in_data_parallel(case):
         return
     sign = judgements.memory_ran_out(case)
-    in_pool = (
-        sign is not None
-        and judgements.stage(case, sign) is Stage.KV_CACHE
-        and not judgements.is_draft_start(case, sign)
+    in_pool = sign is not None and (
+        judgements.is_draft_pool(case, sign)
+        or (judgements.stage(case, sign) is Stage.KV_CACHE and not judgements.is_draft_start(case, sign))
     )
     loaded = next((e for e in case.launch.each(WeightsLoaded) if e.used), None)
     expected = judgements.checkpoint_share(case, sharded=True)

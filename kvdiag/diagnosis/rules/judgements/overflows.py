@@ -151,7 +151,8 @@ def is_draft_start(case: Case, event: Event) -> bool:
     loading = bar is not None or "load" in sites(case, event)
     if has_draft(case) and loading and stage(case, event) is Stage.WEIGHTS:
         return bool(pools) or private
-    return "draft_start" in sites(case, event) and (bool(pools) or private)
+    named = sites(case, event)
+    return "draft_start" in named and (bool(pools) or private or "pool" in named)
 
 
 def is_small(reserved: Bytes | None, wanted: Bytes | None) -> bool:
@@ -330,6 +331,9 @@ def shared_start(case: Case) -> tuple[Event, Event, str, str, int] | None:
 
 def is_draft_pool(case: Case, event: Event) -> bool:
     """Whether an event fell while a draft's KV pool was built."""
+    named = sites(case, event)
+    if {"draft_start", "pool"} <= set(named) and "load" not in named:
+        return True
     same = [
         e for e in case.launch.each(WeightsBegin, WeightsLoaded, PoolEnd, GraphBegin) if is_before(e.line, event.line)
     ]
