@@ -110,8 +110,10 @@ def _facts(case: Case) -> str:
     free = case.free_at_end
     parts = []
     if case.tokens is not None:
+        counts = {ledger.kv_tokens for ledger in case.ledgers if ledger.kv_tokens is not None}
+        least = "at least " if len(counts) > 1 else ""
         each = f" on each of {len(case.ledgers)} GPUs" if len(case.ledgers) > 1 else ""
-        parts.append(f"{format_tokens(case.tokens)} KV tokens{each}")
+        parts.append(f"{least}{format_tokens(case.tokens)} KV tokens{each}")
     if free is not None:
         parts.append(f"{format_gib(free.available)} free")
     return ", ".join(parts)

@@ -58,7 +58,7 @@ class PacedConnection(TConn):  # type: ignore[misc]
     def init(self) -> None:
         super().init()
         unreader = getattr(self.parser, "unreader", None)
-        if isinstance(getattr(unreader, "sock", None), socket.socket):
+        if unreader is not None and isinstance(getattr(unreader, "sock", None), socket.socket):
             unreader.sock = PacedSocket(unreader.sock)
 
     def begin(self) -> None:
