@@ -419,6 +419,10 @@ class NotUnderstood(Event):
     )
 
 
+LONG = 4_096  # characters from which on a line's words are not told apart first
+_WORDS = re.compile(r"\w{3,}")
+
+
 @dataclass
 class Matcher:
     """All declarations as one reader of lines."""
@@ -431,6 +435,11 @@ class Matcher:
             for literal in declaration.literals:
                 table.setdefault(literal, []).append(declaration)
         self._table = list(table.items())
+        self._by_word: dict[str, list[int]] = {}  # a word that stands whole within a literal, to the literals' places
+        self._wordless: list[int] = []
+        for place, literal in enumerate(table):
+            within = max(re.findall(r"(?<=\W)\w{3,}(?=\W)", literal), key=len, default="")
+            (self._by_word.setdefault(within, []) if within else self._wordless).append(place)
         self._alone = {x: d for d in self.declarations if d.alone for x in d.literals}
         self._starts = tuple(self._alone)
 
@@ -452,7 +461,7 @@ class Matcher:
         capture tells what failed.
         """
         text = line.text
-        candidates = [declarations for literal, declarations in self._table if literal in text]
+        candidates = [declarations for literal, declarations in self._near(text) if literal in text]
         found: list[tuple[Declaration, Event]] = []
         tried: set[int] = set()
         for declarations in candidates:
@@ -469,6 +478,14 @@ class Matcher:
         if len(found) > 1 and any(declaration.fallback for declaration, _ in found):
             found = [claim for claim in found if not claim[0].fallback] or found[:1]
         return found
+
+    def _near(self, text: str) -> list[tuple[str, list[Declaration]]]:
+        """The literals, in their order, of which the text has a whole word or which have none."""
+        if len(text) > LONG:
+            return self._table
+        words = self._by_word.keys() & set(_WORDS.findall(text))
+        places = [place for word in words for place in self._by_word[word]]
+        return [self._table[place] for place in sorted((*self._wordless, *places))]
 
     def read(self, lines: Iterable[LogLine]) -> Iterator[Event]:
         """Lines to events; a line of memory that nothing reads becomes NotUnderstood."""
