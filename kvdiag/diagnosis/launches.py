@@ -245,9 +245,4 @@ def split_launches(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches)
     return launches
 
 
-def in_order(events: Sequence[E]) -> list[E]:
-    """By file and line, which is the order they were printed in."""
-    return sorted(events, key=lambda e: (e.line.file, e.line.number))
-
-
-__all__ = ["BATCHES", "FAILURES", "Launch", "in_order", "moment", "natural", "split_launches"]
+__all__ = ["BATCHES", "FAILURES", "Launch", "moment", "natural", "split_launches"]

@@ -66,6 +66,11 @@ class LogLine:
     after: Following | tuple[str, ...] = field(default=(), repr=False, compare=False)
     batches: int = 1
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """File and line, which is the order lines were printed in."""
+        return self.file, self.number
+
     def following(self, count: int) -> tuple[str, ...]:
         """The texts of the next physical lines, at most `count` and at most what 8 KiB hold."""
         if isinstance(self.after, tuple):

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from kvdiag.diagnosis.arguments import Argument, Origin, Value, read_arguments
 from kvdiag.diagnosis.commands import command_text, read_command
 from kvdiag.diagnosis.defaults import COMPUTED, defaults_of, names_of
-from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.server_args import ArgumentAdjusted, ServerArgsFragment
 from kvdiag.diagnosis.release import ReleaseRange
 
@@ -55,16 +54,16 @@ def read_sources(launch: Launch) -> Sources:
     found = Sources()
     for args in launch.server_args[:1]:
         found.printed = read_arguments(args.body or "")
-        found.printed_at = (_place(args),)
+        found.printed_at = (args.line.place,)
     if not found.printed:
         for part in launch.each(ServerArgsFragment):
             found.printed.update(read_arguments(part.body or ""))
-            found.printed_at = (*found.printed_at, _place(part))
+            found.printed_at = (*found.printed_at, part.line.place)
     for command in launch.commands:
         flags = read_command(command_text(command))
         if flags and not _of_another_launch(flags, found.printed):
             found.given.update(flags)
-            found.given_at = (_place(command),)
+            found.given_at = (command.line.place,)
     return found
 
 
@@ -94,7 +93,7 @@ def collect_arguments(launch: Launch, sources: Sources, releases: ReleaseRange) 
         if change.value is None or change.argument == "SGLANG_SYMM_MEM_PREALLOC_GB_SIZE" and change.argument in found:
             continue
         now = found.get(change.argument)
-        lines = (*(now.lines if now else ()), _place(change))
+        lines = (*(now.lines if now else ()), change.line.place)
         found[change.argument] = Argument(_value(change.value), "adjusted", lines)
     return found
 
@@ -172,7 +171,3 @@ def _value(text: str) -> Value:
         except ValueError:
             continue
     return {"True": True, "False": False}.get(text, text)
-
-
-def _place(event: Event) -> Place:
-    return (event.line.file, event.line.number)

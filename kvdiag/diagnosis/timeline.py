@@ -58,7 +58,7 @@ def timeline(launch: Launch) -> tuple[Phase, ...]:
     for rank, own in ranks.items():
         found += _of_rank(rank, own)
     found += _of_launch(launch, marks)
-    return tuple(_name_slowest(sorted(found, key=lambda p: (p.first_line.file, p.first_line.number))))
+    return tuple(_name_slowest(sorted(found, key=lambda p: p.first_line.place)))
 
 
 def _of_rank(rank: str, marks: Sequence[Event]) -> Iterator[Phase]:

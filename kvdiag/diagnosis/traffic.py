@@ -87,7 +87,7 @@ def retractions_of(launch: Launch) -> list[Retraction]:
         group = next((part for part in event.rank.split() if part.startswith("DP")), "")
         groups.setdefault(group, {}).setdefault(event.rank, []).append(event)
     kept = [event for ranks in groups.values() for event in max(ranks.values(), key=len)]
-    return sorted(kept, key=lambda e: (e.line.file, e.line.number))
+    return sorted(kept, key=lambda e: e.line.place)
 
 
 def _point(batch: DecodeBatch | PrefillBatch, reference: Reference) -> dict[str, Any]:

@@ -207,12 +207,12 @@ class Case:
         the load took."""
         if self.opening is not None:
             return self.opening.available
-        pools = {e.rank: (e.line.file, e.line.number) for e in reversed(self.launch.each(PoolEnd))}
+        pools = {e.rank: e.line.place for e in reversed(self.launch.each(PoolEnd))}
 
         def after_pool(loaded: WeightsLoaded) -> bool:
             """A load after the rank's pool is a draft's."""
             first = pools.get(loaded.rank)
-            return first is not None and first < (loaded.line.file, loaded.line.number)
+            return first is not None and first < loaded.line.place
 
         sums = [
             Bytes(loaded.available + loaded.used)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, SlidingWindowPool
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob, remedies
-from kvdiag.diagnosis.rules.judgements import cap, place
+from kvdiag.diagnosis.rules.judgements import cap
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
 
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
     ]
     if not found:
         return
-    last = max(found, key=lambda e: place(e.line))
+    last = max(found, key=lambda e: e.line.place)
     tokens = last.swa_tokens if isinstance(last, SlidingWindowPool) else last.swa
     deepseek = isinstance(last, DeepSeekV4Pools)
     page = case.launch.number_of("page_size") or (256 if deepseek else 1)

@@ -142,8 +142,7 @@ def test_the_memory_does_not_grow_with_the_size() -> None:
                 return unit[:take]
 
         tracemalloc.start()
-        reader = LineReader([Log("x", Repeated())], PHRASES, Limits(exact_batch_bytes=0), dense=[
-        b"Decode batch"])  # type: ignore[arg-type]
+        reader = LineReader([Log("x", Repeated())], PHRASES, Limits(exact_batch_bytes=0), dense=[b"Decode batch"])  # type: ignore[arg-type]
         assert sum(1 for _ in reader) > 0
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

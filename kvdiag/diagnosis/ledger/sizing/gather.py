@@ -28,7 +28,6 @@ from kvdiag.diagnosis.ledger.sizing.rank_memory import (
     booked_gib,
     coordinate,
     first_reading,
-    place_of,
     pool_begins,
     rank_memory,
     smallest_rank,
@@ -109,7 +108,7 @@ def lines_of(launch: Launch, ledgers: Sequence[Ledger], budget: Budget | None) -
     found = list(fraction.lines[-1:]) if fraction is not None else []
     opening = first_reading(by_rank[budget.readings.opening_rank].readings, Moment.WEIGHTS_BEGIN, Model.TARGET)
     loaded = after_weights_reading(by_rank[budget.readings.smallest_rank])
-    found += [place_of(reading.line) for reading in (opening, loaded) if reading is not None]
+    found += [reading.line.place for reading in (opening, loaded) if reading is not None]
     return tuple(dict.fromkeys(found))
 
 
@@ -144,7 +143,7 @@ def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
     if not algorithm and not pools and not loaded:
         return None
     pool_at = pool_begins(ledger) if ledger else None
-    before = None if not loaded or pool_at is None else place_of(loaded[0].line) < pool_at
+    before = None if not loaded or pool_at is None else loaded[0].line.place < pool_at
     tokens = [pool.tokens for pool in pools if pool.tokens]
     return DraftModel(
         algorithm=algorithm,

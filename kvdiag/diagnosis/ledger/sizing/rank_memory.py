@@ -9,7 +9,6 @@ from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.launches import FAILURES, Launch
 from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.sizing.inputs import RankMemory
-from kvdiag.diagnosis.lines import LogLine
 
 
 def rank_memory(launch: Launch, ledger: Ledger) -> RankMemory:
@@ -44,7 +43,7 @@ def after_weights_reading(ledger: Ledger) -> Reading | None:
     moments = [r.moment for r in ledger.readings]  # in the order they were printed, also where one line holds them all
     sized = ledger.readings[: moments.index(Moment.POOL_END)] if Moment.POOL_END in moments else ledger.readings
     ends = [r for r in sized if r.moment is Moment.WEIGHTS_END]
-    before = [r for r in ends if pool_at is None or place_of(r.line) <= pool_at]
+    before = [r for r in ends if pool_at is None or r.line.place <= pool_at]
     return before[-1] if before else None
 
 
@@ -60,14 +59,9 @@ def booked_gib(ledger: Ledger, pool: Pool, model: Model, printed: bool = False) 
 
 def pool_begins(ledger: Ledger) -> tuple[int, int] | None:
     """Where the target's first pool is printed, or the first pool end where no pool line is: file and line."""
-    places = [place_of(line) for pool in ledger.pools if pool.model is Model.TARGET for line in pool.lines]
-    places += [place_of(r.line) for r in ledger.readings if r.moment is Moment.POOL_END]
+    places = [line.place for pool in ledger.pools if pool.model is Model.TARGET for line in pool.lines]
+    places += [r.line.place for r in ledger.readings if r.moment is Moment.POOL_END]
     return min(places) if places else None
-
-
-def place_of(line: LogLine) -> tuple[int, int]:
-    """File and line, which is the order lines were printed in."""
-    return line.file, line.number
 
 
 def _available(reading: Reading | None) -> float | None:

@@ -75,7 +75,6 @@ from kvdiag.diagnosis.rules.judgements.places import (
     last_before,
     last_before_or_on,
     once,
-    place,
     ranks_of,
 )
 from kvdiag.diagnosis.rules.judgements.pools import (
@@ -188,7 +187,6 @@ __all__ = [
     "other_cause",
     "overflows",
     "own_memory",
-    "place",
     "pool_by_usage",
     "prefill_captures",
     "printed_card",

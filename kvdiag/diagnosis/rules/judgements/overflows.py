@@ -19,7 +19,7 @@ from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, Weights
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import Stage, stage_of
 from kvdiag.diagnosis.rules.judgements.arguments import attends_in_data_parallel, has_draft
-from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, once, place
+from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, once
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
 
@@ -40,7 +40,7 @@ def memory_ran_out(case: Case) -> DeviceOutOfMemory | DeviceFull | None:
     """The first sign that device memory ran out, with figures or without."""
     full = [e for e in case.launch.each(DeviceFull) if not _is_handled(e.line)]
     signs: list[DeviceOutOfMemory | DeviceFull] = [*overflows(case), *full]
-    return min(signs, key=lambda e: place(e.line), default=None)
+    return min(signs, key=lambda e: e.line.place, default=None)
 
 
 def _is_handled(line: LogLine) -> bool:
@@ -164,11 +164,11 @@ def free_at(case: Case, line: LogLine) -> Bytes | None:
     """Free memory when a line was printed: the last reading or bar above it; of its rank where that has one."""
     marks: list[tuple[tuple[int, int], str, Bytes]] = []
     for ledger in case.ledgers:
-        marks += [(place(r.line), ledger.rank, r.available) for r in ledger.readings]
+        marks += [(r.line.place, ledger.rank, r.available) for r in ledger.readings]
     for bar in case.launch.each(CaptureProgress):
         if bar.available is not None:
-            marks.append((place(bar.line), bar.rank, bar.available))
-    above = sorted(m for m in marks if m[0] <= place(line))
+            marks.append((bar.line.place, bar.rank, bar.available))
+    above = sorted(m for m in marks if m[0] <= line.place)
     mine = [m for m in above if line.rank and m[1] == line.rank]
     chosen = mine or above
     return chosen[-1][2] if chosen else None

@@ -14,14 +14,9 @@ E = TypeVar("E", bound=Event)
 TRACEBACK_LINES = 120  # a frame this far above an error still belongs to its traceback
 
 
-def place(line: LogLine) -> tuple[int, int]:
-    """Where a line stands, for comparing."""
-    return line.file, line.number
-
-
 def is_before(one: LogLine, other: LogLine) -> bool:
     """Whether a line stands above another."""
-    return place(one) < place(other)
+    return one.place < other.place
 
 
 def last_before(case: Case, line: LogLine, *kinds: type[E]) -> E | None:
@@ -48,4 +43,4 @@ def ranks_of(events: Iterable[Event]) -> tuple[str, ...]:
 
 def last_before_or_on(case: Case, line: LogLine, *kinds: type[E]) -> E | None:
     """As last_before, a line of its own included: bars and messages are glued together."""
-    return next((e for e in reversed(case.launch.each(*kinds)) if place(e.line) <= place(line)), None)
+    return next((e for e in reversed(case.launch.each(*kinds)) if e.line.place <= line.place), None)

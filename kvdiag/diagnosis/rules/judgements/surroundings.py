@@ -54,7 +54,7 @@ from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload, unified_device
 from kvdiag.diagnosis.rules.judgements.captures import capture_errors
 from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, sites, stage
-from kvdiag.diagnosis.rules.judgements.places import is_before, last_before, place
+from kvdiag.diagnosis.rules.judgements.places import is_before, last_before
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import Bytes
 
@@ -64,8 +64,8 @@ def killed_from_outside(case: Case) -> list[Event]:
     failure = case.outcome.failure
     if failure is None or failure.kind is not FailureKind.HOST_OOM or case.launch.has(SharedMemoryFull):
         return []
-    lines = {place(line) for line in failure.lines}
-    signs: list[Event] = [e for e in case.launch.each(ExitCode, Killed) if place(e.line) in lines]
+    lines = {line.place for line in failure.lines}
+    signs: list[Event] = [e for e in case.launch.each(ExitCode, Killed) if e.line.place in lines]
     if not signs:
         return []
     return [*signs, *(e for e in case.launch.each(Killed) if e not in signs)][:4]
