@@ -104,5 +104,5 @@ def test_a_worker_killed_in_the_middle_costs_an_attempt_and_no_report(impatient_
     with rows(impatient_stack) as ask:
         assert ask("SELECT state, attempt FROM ingest_upload") == [("ready", 2)]
         assert ask("SELECT count(*) FROM ingest_storedreport") == [(1,)]
-    kept = [path.name for path in (impatient_stack.data / "uploads" / made["id"]).iterdir()]
-    assert kept == ["masked-2"]
+    folder = impatient_stack.data / "uploads" / made["id"]  # tidied just after the report can be read
+    assert until(lambda: [path.name for path in folder.iterdir()] == ["masked-2"])
