@@ -1,6 +1,6 @@
 """`bin/kvdiag test`: style, types, then every test. Arguments go to pytest.
 
-Ends with pytest's summary as the last line, and with status 1 when any step failed.
+Ends with pytest's summary, with status 1 when any step failed, and then with a line that names those steps.
 """
 
 import os
@@ -17,14 +17,15 @@ STEPS = (
 
 
 def main() -> int:
-    failed = False
-    for step in STEPS:
-        print(f"== {' '.join(step)}", flush=True)
-        failed |= subprocess.run([sys.executable, "-m", *step], cwd=ROOT, check=False).returncode != 0
     arguments = sys.argv[1:] or ["-n", str(min(os.cpu_count() or 1, 4)), "-q"]
-    print(f"== pytest {' '.join(arguments)}", flush=True)
-    failed |= subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode != 0
-    return int(failed)
+    failed = []
+    for step in (*STEPS, ("pytest", *arguments)):
+        print(f"== {' '.join(step)}", flush=True)
+        if subprocess.run([sys.executable, "-m", *step], cwd=ROOT, check=False).returncode:
+            failed.append(" ".join(step))
+    if failed:
+        print(f"== failed: {'; '.join(failed)}", flush=True)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":
