@@ -9,21 +9,7 @@ from reports import words
 from reports.document import Launch, LineRef, line_refs, listed
 from reports.pools import entry_name, pool_of
 
-# The order of SGLang's start, where entries carry no line to sort by.
-_ORDER = (
-    "distributed",
-    "weights",
-    "lora",
-    "kv_cache",
-    "indexer_cache",
-    "swa_kv_cache",
-    "mamba_state",
-    "request_table",
-    "buffers",
-    "workspace",
-    "cuda_graphs",
-    "other",
-)
+SLIVER = 0.05  # GiB; what less than this leaves unexplained between two readings is told in one row at the end
 
 PHASE_NAMES = {
     "arguments": "Arguments",
@@ -130,7 +116,7 @@ def _spans(phase: dict[str, Any], ref: LineRef) -> bool:
 
 
 def steps_of(launch: Launch) -> list[Step]:
-    """The steps of the leading rank: opening reading, entries in the order of their lines, closing reading."""
+    """The steps of the leading rank: opening reading, entries in the order they were made, closing reading."""
     rank = leading_rank(launch)
     if rank is None:
         return []
@@ -144,7 +130,7 @@ def steps_of(launch: Launch) -> list[Step]:
 
     steps = [Step("First reading", "free", 0.0, opening, total=True, lines=line_of(opening), basis="printed")]
     free = opening
-    for entry in _told(sorted(listed(rank, "entries"), key=_position)):
+    for entry in _told(listed(rank, "entries")):
         gib = entry.get("gib")
         if not isinstance(gib, (int, float)) or abs(gib) < 0.005:
             continue
@@ -176,25 +162,14 @@ def steps_of(launch: Launch) -> list[Step]:
 
 
 def _told(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries with what stays unexplained after each step gathered into one."""
-    known = [entry for entry in entries if entry.get("pool") != "unexplained"]
-    rest = [entry for entry in entries if entry.get("pool") == "unexplained"]
-    sizes = [entry["gib"] for entry in rest if isinstance(entry.get("gib"), (int, float))]
-    if not sizes:
-        return known
-    lines = [line for entry in rest for line in listed(entry, "lines")]
-    return [*known, {"pool": "unexplained", "model": "target", "gib": sum(sizes), "basis": "derived", "lines": lines}]
-
-
-def _position(entry: dict[str, Any]) -> tuple[int, int, int]:
-    """Unexplained last, else by model and step of the start, which is how SGLang itself goes."""
-    pool = str(entry.get("pool"))
-    refs = line_refs(entry.get("lines"))
-    order = _ORDER.index(pool) if pool in _ORDER else len(_ORDER)
-    draft = entry.get("model") == "draft"
-    # A draft model is loaded before the target's graphs in some releases and after them in others: the line says.
-    line = refs[0].line if refs and entry.get("basis") == "printed" else 0
-    return (pool == "unexplained", line if draft or pool == "cuda_graphs" else -1, order)
+    """Entries in the order they were booked; what is left unexplained in slivers is gathered into one at the end."""
+    slivers = [e for e in entries if e.get("pool") == "unexplained" and abs(e.get("gib") or 0) < SLIVER]
+    told = [entry for entry in entries if entry not in slivers]
+    if not slivers:
+        return told
+    taken = sum(entry.get("gib") or 0 for entry in slivers)
+    lines = [line for entry in slivers for line in listed(entry, "lines")]
+    return [*told, {"pool": "unexplained", "model": "target", "gib": taken, "basis": "derived", "lines": lines}]
 
 
 def timeline_of(launch: Launch) -> list[Phase]:

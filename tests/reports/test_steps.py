@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
 from reports.steps import held_up, steps_of, timeline_of
 from tests.documents import document
+
+CORPUS = Path(__file__).parent.parent / "corpus"
 
 
 def launch() -> dict:
@@ -14,6 +21,26 @@ def test_each_step_has_the_seconds_of_its_own_phase() -> None:
     took = {step.name: step.seconds for step in steps_of(launch())}
     assert (took["Weights"], took["Draft weights"], took["CUDA graphs"]) == (252.37, 3.11, 38.12)
     assert took["Workspaces"] is None
+
+
+def test_steps_stand_in_the_order_of_the_start() -> None:
+    """The log's own order: what is taken after the last capture is not told before the first one."""
+    report = json.loads((CORPUS / "kimi-k25-8gpu" / "expected.json").read_text())
+    steps = steps_of(report["launches"][0])
+    names = [step.name for step in steps]
+    assert names.index("Draft weights") > names.index("CUDA graphs")
+    assert names.index("Buffers") > names.index("Draft CUDA graphs")
+    assert names[-2:] == ["Unexplained", "Ready"]
+    assert steps[-2].gib == pytest.approx(0.0166, abs=0.001)
+    assert steps[-2].free == pytest.approx(steps[-1].free, abs=0.01)
+
+
+def test_what_is_left_unexplained_in_one_step_stands_where_it_was_lost() -> None:
+    made = launch()
+    entries = made["ranks"][0]["entries"]
+    entries.insert(2, {"pool": "unexplained", "model": "target", "gib": 0.75, "basis": "derived", "lines": [300]})
+    steps = steps_of(made)
+    assert [step.name for step in steps][3] == "Unexplained" and steps[3].gib == 0.75
 
 
 def test_two_captures_of_the_draft_keep_their_times_apart() -> None:
