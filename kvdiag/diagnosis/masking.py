@@ -8,6 +8,7 @@ prints is never one of them.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -364,19 +365,7 @@ class Triggers:
     def __init__(self) -> None:
         self._found: set[int] = set()
         self._ends: list[int] = []
-        self._database: Any = None
-        try:
-            import hyperscan
-        except ImportError:
-            return
-        signs = [(n, sign, p.ignore_case) for n, p in enumerate(PATTERNS) for sign in _signs(p)]
-        base = hyperscan.HS_FLAG_MULTILINE
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=[sign.encode() for _, sign, _ in signs],
-            ids=[n for n, _, _ in signs],
-            flags=[base | (hyperscan.HS_FLAG_CASELESS if caseless else 0) for _, _, caseless in signs],
-        )
+        self._database = _signs_of_all()
 
     def numbers(self, text: str) -> list[int]:
         """The patterns to try, by their places in PATTERNS."""
@@ -400,6 +389,36 @@ class Triggers:
 
     def _note_end(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
         self._ends.append(end)
+
+
+class _Compiled(threading.local):
+    """The signs of all patterns compiled into one scan, once a thread: a scan uses scratch memory of its own."""
+
+    database: Any = None
+
+
+_COMPILED: Final = _Compiled()
+
+
+def _signs_of_all() -> Any:
+    """The scan for all signs; None where no Vectorscan is installed."""
+    if _COMPILED.database is None:
+        try:
+            import hyperscan
+        except ImportError:
+            return None
+        signs = [(n, sign, p.ignore_case) for n, p in enumerate(PATTERNS) for sign in _signs(p)]
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(
+            expressions=[sign.encode() for _, sign, _ in signs],
+            ids=[n for n, _, _ in signs],
+            flags=[
+                hyperscan.HS_FLAG_MULTILINE | (hyperscan.HS_FLAG_CASELESS if caseless else 0)
+                for _, _, caseless in signs
+            ],
+        )
+        _COMPILED.database = database
+    return _COMPILED.database
 
 
 def _signs(pattern: Pattern) -> tuple[str, ...]:
