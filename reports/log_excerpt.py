@@ -103,6 +103,17 @@ def texts_of(document: Document) -> dict[LineRef, tuple[str, list[Any]]]:
     return texts
 
 
+def _joined(document: Document) -> set[LineRef]:
+    """Lines whose evidence is told with what stands on the next ones: in the log they are as they were printed."""
+    pieces = [
+        piece
+        for launch in launches(document)
+        for finding in listed(launch, "findings")
+        for piece in listed(finding, "evidence")
+    ]
+    return {ref for piece in pieces if piece.get("joined") for ref in line_refs(piece.get("line"))}
+
+
 def excerpt(document: Document, fetch: Fetch | None = None, marks: dict[LineRef, str] | None = None) -> list[Item]:
     """The marked lines in order, and what lies between.
 
@@ -116,9 +127,10 @@ def excerpt(document: Document, fetch: Fetch | None = None, marks: dict[LineRef,
     told = told_facts(document)
     chosen += [ref for ref, mark in marks.items() if mark == "fact" and ref in told][:room]
     chosen.sort()
-    missing = [ref for ref in chosen if ref not in texts]
+    joined = _joined(document)
+    missing = [ref for ref in chosen if ref not in texts or ref in joined]
     if fetch and missing:
-        texts |= {ref: (text, []) for ref, text in fetch(missing).items()}
+        texts |= {ref: (text, texts.get(ref, ("", []))[1]) for ref, text in fetch(missing).items()}
     chosen = [ref for ref in chosen if ref in texts]
     files = listed(document, "upload", "files")
     items: list[Item] = []

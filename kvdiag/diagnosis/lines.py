@@ -30,6 +30,7 @@ _PROGRESS_S: Final = 0.5
 _VERY_LONG: Final = 64 << 20  # of a text; behind that an eighth of the sample is enough
 _FEW: Final = 2 << 10  # bytes kept behind a line that is neither long nor speaks of trouble
 _LONG: Final = 400
+_BEGINNING: Final = 40  # characters that tell where in a line its message begins
 _BEFORE: Final = 4 << 10  # of an overlong line, kept before a phrase
 
 # A line as SGLang prints it and nothing else on it: most lines by far.
@@ -70,6 +71,16 @@ class LogLine:
     def place(self) -> tuple[int, int]:
         """File and line, which is the order lines were printed in."""
         return self.file, self.number
+
+    @property
+    def whole(self) -> str:
+        """`shown`, with what stands on the next lines where one sentence was broken over several."""
+        begin = self.text[:_BEGINNING]
+        at = self.shown.rfind(begin) if begin else -1
+        rest = self.shown[at:].rstrip()
+        return (
+            self.shown[:at] + self.text if 0 <= at and rest != self.text and self.text.startswith(rest) else self.shown
+        )
 
     def following(self, count: int) -> tuple[str, ...]:
         """The texts of the next physical lines, at most `count` and at most what 8 KiB hold."""

@@ -382,12 +382,21 @@ def _finding(finding: Finding, lines: _Lines) -> dict[str, Any]:
         "why": finding.why or None,
         "formula": finding.formula or None,
         "ranks": list(finding.ranks),
-        "evidence": [
-            {"line": lines.of(e.line), "text": e.line.shown[:2_000], "figure": e.figure or None, "value": e.value}
-            for e in finding.evidence[:MAX_EVIDENCE]
-        ],
+        "evidence": [_evidence(e, lines) for e in finding.evidence[:MAX_EVIDENCE]],
         "remedies": [_remedy(r) for r in finding.remedies],
         "part_of": finding.part_of or None,
+    }
+
+
+def _evidence(evidence: Evidence, lines: _Lines) -> dict[str, Any]:
+    line = evidence.line
+    broken = {"joined": True} if line.whole != line.shown else {}  # the figure may stand on one of the next lines
+    return {
+        "line": lines.of(line),
+        "text": line.whole[:2_000],
+        "figure": evidence.figure or None,
+        "value": evidence.value,
+        **broken,
     }
 
 
