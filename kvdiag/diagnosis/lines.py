@@ -79,7 +79,7 @@ class LogLine:
         at = self.shown.rfind(begin) if begin else -1
         rest = self.shown[at:].rstrip()
         return (
-            self.shown[:at] + self.text if 0 <= at and rest != self.text and self.text.startswith(rest) else self.shown
+            self.shown[:at] + self.text if at >= 0 and rest != self.text and self.text.startswith(rest) else self.shown
         )
 
     def following(self, count: int) -> tuple[str, ...]:

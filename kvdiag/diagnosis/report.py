@@ -21,7 +21,8 @@ from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
 from kvdiag.diagnosis.levers import levers
 from kvdiag.diagnosis.lines import FileInfo, LogLine
 from kvdiag.diagnosis.rules.checking import Checked
-from kvdiag.diagnosis.rules.rule import Case, Finding, Remedy, Severity
+from kvdiag.diagnosis.rules.rule import Case, Evidence, Finding, Remedy, Severity
+from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Thresholds
 from kvdiag.diagnosis.timeline import timeline
 from kvdiag.diagnosis.traffic import serving_document
 from kvdiag.diagnosis.units import to_gib
