@@ -15,9 +15,11 @@ from kvdiag.diagnosis.masking import PATTERNS
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 PIECE = 6_000  # bytes of a seed: a longer one is read fewer times a second
-WORDS = (b"\n", b"\r", b"\x1b[31m", b"\xff\xfe", b"\0", b"\\n", b"\xef\xbc\x8c", b"[2025-03-08 12:29:13 TP0] ", b"1e999",
-         b"nan", b"-1", b"9" * 31, b'{"log":"', b'"}', b"  | ", b"> ", b"-----BEGIN PRIVATE KEY-----", b"0: ",
-         b"Mar 08 12:29:13 h s[1]: ", b"2025-03-08T12:29:13.159073700Z ", b"ServerArgs(", b"'", b")")  # fmt: skip
+WORDS = (
+    b"\n", b"\r", b"\x1b[31m", b"\xff\xfe", b"\0", b"\\n", b"\xef\xbc\x8c", b"[2025-03-08 12:29:13 TP0] ",
+    b"1e999", b"nan", b"-1", b"9" * 31, b'{"log":"', b'"}', b"  | ", b"> ", b"-----BEGIN PRIVATE KEY-----", b"0: ",
+    b"Mar 08 12:29:13 h s[1]: ", b"2025-03-08T12:29:13.159073700Z ", b"ServerArgs(", b"'", b")",
+)  # fmt: skip
 
 
 def seeds() -> dict[str, bytes]:
