@@ -23,6 +23,7 @@ from reports.launch_tabs import Tab, state_words, tabs_of
 from reports.levers import ShownLever, levers_of
 from reports.log_pieces import EvidenceLine, Piece, pieces_of
 from reports.numbers import Key, key_numbers
+from reports.overflow import Overflow, overflow_of
 from reports.ruler import FLAG, Ruler, advised_fraction, ruler_of
 from reports.steps import Phase, Step, held_up, leading_rank, steps_of, timeline_of
 
@@ -194,10 +195,15 @@ class ReportPage:
         return [("first", f"Folded × {main.count}", True), ("second", "Every rank", False)]
 
     @cached_property
+    def overflow(self) -> Overflow | None:
+        """The card when an allocation failed, where no reading tells the budget."""
+        return None if self.budget.main else overflow_of(self.launch)
+
+    @cached_property
     def budget_words(self) -> str:
         main = self.budget.main
         if main is None:
-            return ""
+            return self.overflow.words if self.overflow else ""
         if self.budget.ranks == 1:
             return "one GPU"
         if len(self.budget.cards) == 1:
