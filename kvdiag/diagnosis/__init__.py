@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     from kvdiag.diagnosis.lines import Log
     from kvdiag.diagnosis.report import Report
+    from kvdiag.diagnosis.rules.thresholds import Thresholds
 
 
-def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str, int], None] | None = None) -> Report:
+def diagnose(
+    *logs: BinaryIO | Log,
+    limits: Any = None,
+    on_phase: Callable[[str, int], None] | None = None,
+    thresholds: Thresholds | None = None,
+) -> Report:
     """The report on one upload: its launches, in the order they started.
+
+    thresholds  the rules' own where None; Thresholds.read() makes others from names and values
 
     Never raises on what a log says. Raises errors.UnreadableLog and errors.LogTooLarge for what is no readable text.
     """
@@ -26,7 +34,9 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     from kvdiag.diagnosis.report import Report
     from kvdiag.diagnosis.rules.checking import check_all
     from kvdiag.diagnosis.rules.rule import Case
+    from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS
 
+    held = thresholds or DEFAULT_THRESHOLDS
     tell = on_phase or (lambda phase, count: None)
     named = [log if isinstance(log, Log) else Log(str(getattr(log, "name", "log")), log) for log in logs]
     matcher = Matcher()
@@ -40,11 +50,12 @@ def diagnose(*logs: BinaryIO | Log, limits: Any = None, on_phase: Callable[[str,
     cases: list[Case] = []
     for launch in launches:
         ledgers = book(launch)
-        cases.append(Case(launch, ledgers, judge(launch), size(launch, ledgers, beside.config), tuple(cases)))
+        sizing = size(launch, ledgers, beside.config, held.wanted)
+        cases.append(Case(launch, ledgers, judge(launch), sizing, tuple(cases), held))
     for number, case in enumerate(cases, 1):
         case.later = tuple(cases[number:])
     tell("rules", 0)
-    report = Report.of([(case, check_all(case)) for case in cases], reader.files, dict(reader.masked))
+    report = Report.of([(case, check_all(case)) for case in cases], reader.files, dict(reader.masked), held)
     tell("done", 0)
     return report
 

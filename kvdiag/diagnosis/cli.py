@@ -14,6 +14,7 @@ from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
 
 if TYPE_CHECKING:
     from kvdiag.diagnosis.report import Report
+    from kvdiag.diagnosis.rules.thresholds import Thresholds
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 _SENDING = {"push": "send logs to a kvdiag site", "watch": "show a launch's output and send it"}
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     diagnose.add_argument("files", nargs="+", metavar="FILE", help="a log, perhaps compressed; '-' is standard input")
     diagnose.add_argument("--each", action="store_true", help="each file is an upload of its own")
     diagnose.add_argument("--format", choices=("text", "json", "markdown", "html"), default="text")
+    _take_thresholds(diagnose)
     diagnose.set_defaults(run=_diagnose)
 
     what_if = commands.add_parser(
@@ -57,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     what_if.add_argument("--json", action="store_true", help="the answer as one JSON document")
     for flag, text in _CHANGES.items():
         what_if.add_argument(flag, help=text, metavar="VALUE")
+    _take_thresholds(what_if)
     what_if.set_defaults(run=_what_if)
 
     compare = commands.add_parser("compare", help="what moved the pool from one launch to another")
@@ -69,11 +72,26 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--release", help="for a quantity: the SGLang release, such as 0.5.9")
     explain.set_defaults(run=_explain)
 
+    thresholds = commands.add_parser("thresholds", help="the rules' thresholds: unit, value, meaning")
+    _take_thresholds(thresholds)
+    thresholds.set_defaults(run=_thresholds)
+
     support = commands.add_parser("support", help="which releases' lines are read, from the declarations")
     support.set_defaults(run=_support)
     for name, text in _SENDING.items():  # shown in --help; main() hands them on before this parser is asked
         commands.add_parser(name, help=text)
     return parser
+
+
+def _take_thresholds(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another threshold for the rules, such as free_wanted=8; sizes in GiB; may be repeated",
+    )
+    command.add_argument("--thresholds", metavar="FILE", help="a TOML file of thresholds; --threshold goes before it")
 
 
 _CHANGES = {
@@ -97,7 +115,32 @@ _CHANGES = {
 }
 
 
-def _read(names: Sequence[str]) -> Report:
+def _thresholds_of(options: argparse.Namespace) -> Thresholds | None:
+    """The thresholds of the file, then those of the command line; None after the reason went to standard error."""
+    import tomllib
+
+    from kvdiag.diagnosis.rules.thresholds import Thresholds
+
+    given: dict[str, object] = {}
+    try:
+        if options.thresholds is not None:
+            given = tomllib.loads(Path(options.thresholds).read_text(encoding="utf-8"))
+        for pair in options.threshold:
+            name, equals, value = pair.partition("=")
+            if not equals:
+                raise ValueError(f"--threshold takes NAME=VALUE, not {pair[:40]!r}")
+            given[name.strip()] = value
+        return Thresholds.read(given)
+    except OSError as failure:
+        print(f"kvdiag: {_plain(options.thresholds)}: {failure.strerror}", file=sys.stderr)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        print(f"kvdiag: {_plain(options.thresholds)} is no TOML file: {_plain(str(broken))}", file=sys.stderr)
+    except ValueError as refusal:
+        print(f"kvdiag: {_plain(str(refusal))}", file=sys.stderr)
+    return None
+
+
+def _read(names: Sequence[str], thresholds: Thresholds | None = None) -> Report:
     """The report on one upload made of these files. Raises UnreadableLog, LogTooLarge and OSError."""
     from kvdiag.diagnosis import diagnose
     from kvdiag.diagnosis.lines import Log
@@ -109,13 +152,13 @@ def _read(names: Sequence[str]) -> Report:
             else Log(Path(name).name, stack.enter_context(Path(name).open("rb")))
             for name in names
         ]
-        return diagnose(*logs)
+        return diagnose(*logs, thresholds=thresholds)
 
 
-def _read_or_say(names: Sequence[str]) -> Report | None:
+def _read_or_say(names: Sequence[str], thresholds: Thresholds | None = None) -> Report | None:
     """The report, or None after the reason went to standard error."""
     try:
-        return _read(names)
+        return _read(names, thresholds)
     except (UnreadableLog, LogTooLarge) as refusal:
         print(f"kvdiag: {_plain(str(refusal))}", file=sys.stderr)
     except OSError as failure:
@@ -124,15 +167,18 @@ def _read_or_say(names: Sequence[str]) -> Report | None:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
+    thresholds = _thresholds_of(options)
+    if thresholds is None:
+        return UNREADABLE
     uploads = [[name] for name in options.files] if options.each else [options.files]
-    return max(_one_upload(names, options.format) for names in uploads)
+    return max(_one_upload(names, options.format, thresholds) for names in uploads)
 
 
-def _one_upload(names: Sequence[str], form: str) -> int:
+def _one_upload(names: Sequence[str], form: str, thresholds: Thresholds) -> int:
     from kvdiag.diagnosis.rules.rule import Severity
     from kvdiag.diagnosis.text import render
 
-    report = _read_or_say(names)
+    report = _read_or_say(names, thresholds)
     if report is None:
         return UNREADABLE
     if form == "html":
@@ -153,7 +199,8 @@ def _what_if(options: argparse.Namespace) -> int:
     from kvdiag.diagnosis.ledger.what_if import Change, scenario
     from kvdiag.diagnosis.text import what_if_lines
 
-    report = _read_or_say([options.file])
+    thresholds = _thresholds_of(options)
+    report = None if thresholds is None else _read_or_say([options.file], thresholds)
     if report is None:
         return UNREADABLE
     launches = report.document["launches"]
@@ -219,6 +266,16 @@ def _explain(options: argparse.Namespace) -> int:
     hint = f" Near it: {', '.join(near[:8])}." if near else " The report names the rule of each finding."
     print(f"kvdiag: no rule or quantity is called {_plain(options.name)!r}.{hint}", file=sys.stderr)
     return UNREADABLE
+
+
+def _thresholds(options: argparse.Namespace) -> int:
+    thresholds = _thresholds_of(options)
+    if thresholds is None:
+        return UNREADABLE
+    for one in thresholds.each():
+        value = one.told(one.value) + (f" (kvdiag's own: {one.told(one.default)})" if one.is_overridden else "")
+        print(f"{one.name:<22} {value:<18} {one.meaning}")
+    return CLEAN
 
 
 def _support(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvdiag.diagnosis.text import NAMES, alike, line_reference, number, summed
+from kvdiag.diagnosis.text import NAMES, alike, line_reference, number, summed, threshold_in_words
 
 MAX_EVIDENCE = 4
 
@@ -19,6 +19,9 @@ def to_markdown(document: dict[str, Any], link: str | None = None) -> str:
         parts.extend(_launch(launch, names, len(document["launches"]) > 1))
     if not document["launches"]:
         parts.append("No line of an SGLang server was found.")
+    held = [threshold_in_words(one) for one in document.get("thresholds") or []]
+    if held:
+        parts.append(f"Thresholds other than kvdiag's own: {'; '.join(code(x) for x in held)}.\n")
     foot = f"kvdiag {document['engine']}" + (f" · [report]({link})" if link else "")
     return "\n".join([*parts, f"<sub>{foot}</sub>", ""])
 

@@ -41,8 +41,15 @@ class Report:
     document: dict[str, Any]
 
     @classmethod
-    def of(cls, cases: Sequence[tuple[Case, Checked]], files: Sequence[FileInfo], masked: dict[str, int]) -> Report:
-        """From the checked cases of an upload."""
+    def of(
+        cls,
+        cases: Sequence[tuple[Case, Checked]],
+        files: Sequence[FileInfo],
+        masked: dict[str, int],
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
+    ) -> Report:
+        """From the checked cases of an upload; thresholds that are not kvdiag's own are named in it."""
+        held = thresholds.to_document()
         launches = [_launch(case, checked, files) for case, checked in cases]
         started = max((launch["number"] for launch in launches), default=0)
         left_out = {"launches": {"read": len(launches), "all": started}} if started > len(launches) else {}
@@ -50,6 +57,7 @@ class Report:
             {
                 "schema": SCHEMA,
                 "engine": ENGINE,
+                **({"thresholds": held} if held else {}),
                 "upload": {
                     "files": [_file(info) for info in files],
                     "masked": masked,

@@ -71,6 +71,16 @@ def number(value: Any) -> str:
     return f"{value:,.2f}" if isinstance(value, float) else str(value)
 
 
+def threshold_in_words(one: dict[str, Any]) -> str:
+    """An overridden threshold of the document: "free_wanted 8 GiB instead of 5"."""
+    unit = "" if one["unit"] == "share" else f" {one['unit']}"
+    return f"{one['name']} {_plain_number(one['value'])}{unit} instead of {_plain_number(one['default'])}"
+
+
+def _plain_number(value: float | int) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
 def alike(ranks: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
     """Ranks grouped by what they took, to 0.05 GiB; the largest group first, each with its fullest rank before it.
 
@@ -103,6 +113,9 @@ class _Terminal:
     def lines(self) -> Iterator[str]:
         for launch in self.document["launches"]:
             yield from self._launch(launch)
+        held = [threshold_in_words(one) for one in self.document.get("thresholds") or []]
+        if held:
+            yield printable(f"Thresholds other than kvdiag's own: {'; '.join(held)}")
         masked = self.document["upload"]["masked"]
         if masked:
             yield "Masked: " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in masked.items())

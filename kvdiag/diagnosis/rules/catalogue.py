@@ -20,6 +20,7 @@ from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules.not_provable import NOT_PROVABLE
 from kvdiag.diagnosis.rules.rule import SECTIONS, Rule
+from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Unit
 from kvdiag.diagnosis.texts import Log
 
 
@@ -113,7 +114,7 @@ def score(cases: Iterable[LabelledCase]) -> dict[str, Score]:
 def pages(cases: Iterable[LabelledCase]) -> dict[str, str]:
     """Every page by its file name."""
     scores = score(cases)
-    found = {"README.md": _index(scores), "not-provable.md": _not_provable()}
+    found = {"README.md": _index(scores), "not-provable.md": _not_provable(), "thresholds.md": _thresholds()}
     for rule in all_rules():
         found[f"{rule.id}.md"] = _page(rule, scores[rule.id])
     return found
@@ -163,7 +164,8 @@ def _index(scores: Mapping[str, Score]) -> str:
             " in `tests/cases`.",
             "Recall: cases that prove the label in which it is named. Precision: cases that name it in"
             " which it is true.",
-            "Labels that no log can prove are in [not-provable.md](not-provable.md).",
+            "Labels that no log can prove are in [not-provable.md](not-provable.md);"
+            " what counts as thin, large or low is in [thresholds.md](thresholds.md).",
             "",
             "| rule | severity | what it names | releases | recall | precision |",
             "| --- | --- | --- | --- | --- | --- |",
@@ -183,6 +185,37 @@ def _not_provable() -> str:
     for label, reason in NOT_PROVABLE.items():
         lines += [f"- **{label}**: {reason}"]
     return "\n".join(lines) + "\n"
+
+
+def _thresholds() -> str:
+    rows = []
+    for one in DEFAULT_THRESHOLDS.each():
+        ends = f"{one.least:,g} to {one.most:,g}" + (" GiB" if one.unit is Unit.GIB else "")
+        rows.append(f"| `{one.name}` | {one.told(one.default)} | {ends} | {one.meaning} |")
+    return "\n".join(
+        [
+            "# Thresholds",
+            "",
+            "Written by `python -m kvdiag.diagnosis.rules.catalogue`. Every rule takes its thresholds from here, and"
+            " anybody may hold others:",
+            "",
+            "```",
+            "kvdiag diagnose --threshold free_wanted=8 --threshold weights_near_limit=0.9 server.log",
+            "kvdiag diagnose --thresholds ours.toml server.log",
+            "kvdiag thresholds",
+            "```",
+            "",
+            "The TOML file holds the same names, one a line: `free_wanted = 8`. A number is in the unit of the table;"
+            ' text may carry one: `"512 MiB"`, `"85 %"`. In Python:'
+            ' `diagnose(log, thresholds=Thresholds.read({"free_wanted": 8}))`. A name that is none, and a value that'
+            " cannot be meant, are refused with a sentence. The report names those that were held otherwise.",
+            "",
+            "| threshold | kvdiag's own | may be | meaning |",
+            "| --- | --- | --- | --- |",
+            *rows,
+            "",
+        ]
+    )
 
 
 def main() -> None:

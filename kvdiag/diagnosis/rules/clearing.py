@@ -15,8 +15,6 @@ from kvdiag.diagnosis.rules.rule import Case, Finding
 from kvdiag.diagnosis.traffic import retractions_of
 from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens
 
-CLOSES = 0.13  # GiB between the reserve and what is free after the pool that small allocations in between explain
-
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
@@ -52,8 +50,10 @@ def _nothing_lost(case: Case, named: set[str]) -> Iterator[Cleared]:
     kept, after, pool = judgements.reserve(case), case.after_weights, case.after_pool
     if kept is None or pool is None or case.opening_size is None or case.fraction is None:
         return
-    gap = (pool.available - kept) / (1 << 30)
-    if abs(gap) > CLOSES or named & {"max-total-tokens-cap", "loader-memory-still-referenced"}:
+    if abs(pool.available - kept) > case.thresholds.reserve_closes or named & {
+        "max-total-tokens-cap",
+        "loader-memory-still-referenced",
+    }:
         return
     yield Cleared(
         "Nothing was lost between the end of loading and the pool",

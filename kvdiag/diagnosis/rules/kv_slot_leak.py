@@ -35,7 +35,7 @@ def check(case: Case) -> Iterator[Finding]:
     last = case.launch.series.last
     if last is None or case.launch.value("disable_radix_cache") is not True:
         return
-    if last.running == 0 and last.queued == 0 and (last.usage or 0) > 0.05:
+    if last.running == 0 and last.queued == 0 and (last.usage or 0) > case.thresholds.usage_idle:
         yield Finding(
             summary=f"With nothing running and the prefix cache off, {100 * (last.usage or 0):.0f} % of the"
             " pool stay in use",

@@ -21,9 +21,6 @@ from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
-CROWDED_TOKENS = 65_536  # as many received at once are many batches' worth
-CROWDED_SHARE = 2  # times an expert's even share, that the fullest one gets
-
 
 def _crowded(case: Case) -> ExpertTokensReceived | None:
     """A printed count of received tokens that is large and falls on few experts."""
@@ -31,8 +28,8 @@ def _crowded(case: Case) -> ExpertTokensReceived | None:
         tokens = event.tokens or ()
         if (
             len(tokens) > 1
-            and sum(tokens) >= CROWDED_TOKENS
-            and max(tokens) * len(tokens) >= CROWDED_SHARE * sum(tokens)
+            and sum(tokens) >= case.thresholds.crowded_tokens
+            and max(tokens) * len(tokens) >= case.thresholds.crowded_share * sum(tokens)
         ):
             return event
     return None

@@ -18,19 +18,20 @@ from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.judgements import fullest
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, rule
 
-SMALL_PAGE = 16  # tokens; below, rounding is no matter
-MANY_REQUESTS = 200
-LOSS_WORTH_NAMING = 0.05  # of the pool
-
 
 @rule(severity=Severity.ADVICE)
 def check(case: Case) -> Iterator[Finding]:
     batch, page, tokens = fullest(case), case.launch.number_of("page_size"), case.tokens
-    if batch is None or not page or page < SMALL_PAGE or (batch.usage or 0) < case.thresholds.usage_high:
+    if (
+        batch is None
+        or not page
+        or page < case.thresholds.small_page_tokens
+        or (batch.usage or 0) < case.thresholds.usage_high
+    ):
         return
     held = max(batch.running or 0, batch.in_flight or 0)
     lost = held * page / 2
-    if held < MANY_REQUESTS or (tokens is not None and lost < LOSS_WORTH_NAMING * tokens):
+    if held < case.thresholds.many_requests or (tokens is not None and lost < case.thresholds.rounding_loss * tokens):
         return
     of = "" if tokens is None else f" of {tokens:,}"
     yield Finding(

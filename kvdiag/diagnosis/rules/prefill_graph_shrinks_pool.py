@@ -19,7 +19,7 @@ from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import cell, prefill_graph_knobs
 from kvdiag.diagnosis.rules.judgements import prefill_captures
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import GIB, format_gib
+from kvdiag.diagnosis.units import format_gib
 
 
 @rule(severity=Severity.INFO, unless=(judgements.without_earlier_start,))
@@ -34,7 +34,7 @@ def check(case: Case) -> Iterator[Finding]:
         if size is None or graphed.tokens is None or plain.tokens is None:
             return
         lost = (plain.tokens - graphed.tokens) * size.target
-        if lost < GIB:
+        if lost < case.thresholds.prefill_graph_share:
             return
         yield Finding(
             summary=f"With prefill graphs the pool is {format_gib(round(lost))} smaller: {graphed.tokens:,}"

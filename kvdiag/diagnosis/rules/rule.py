@@ -258,9 +258,7 @@ class Case:
 
     def wanted_on(self, card: Bytes) -> Bytes:
         """Free memory wanted on a card of this size."""
-        limits = self.thresholds
-        share = min(1.0, card / limits.free_wanted_card)
-        return Bytes(max(limits.free_wanted_least, round(limits.free_wanted * share)))
+        return self.thresholds.wanted_on(card)
 
     @property
     def is_ready(self) -> bool:

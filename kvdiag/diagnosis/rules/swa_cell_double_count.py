@@ -26,7 +26,7 @@ def check(case: Case) -> Iterator[Finding]:
     excess, opening = excess_after_pool(case), case.opening_size
     if not has_window(case) or excess is None or opening is None or low_ranks(case) or stages_in_pipeline(case) > 1:
         return
-    if excess <= max(case.thresholds.reserve_excess, 0.05 * opening):
+    if excess <= max(case.thresholds.reserve_excess, case.thresholds.reserve_excess_share * opening):
         return
     yield Finding(
         summary=f"The pools leave {format_gib(excess)} beyond the reserve: window layers were counted twice",

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import known_release
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import GIB, format_gib, to_gib
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.INFO, unless=(judgements.without_earlier_start,))
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
         if not given or not same or not apart or case.free_at_end is None or before.free_at_end is None:
             continue
         change = case.free_at_end.available - before.free_at_end.available
-        if abs(change) < GIB:
+        if abs(change) < case.thresholds.default_moved:
             return
         yield Finding(
             summary=f"The same command leaves {format_gib(case.free_at_end.available)} with {now} and"

@@ -33,8 +33,6 @@ from kvdiag.diagnosis.rules.judgements import (
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
-SLACK = 2.25  # times the free memory wanted at the end: graphs and workspaces take about as much again
-
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
@@ -84,7 +82,7 @@ def _with_slack(case: Case) -> float:
     """The fraction that leaves graphs and activations about what SGLang's own defaults leave; 0 where it is unknown."""
     if not case.opening_size:
         return 0.0
-    return 1 - SLACK * case.wanted_range[1] / case.opening_size
+    return 1 - case.thresholds.weights_slack * case.wanted_range[1] / case.opening_size
 
 
 def _least(minimum: float | None) -> str:

@@ -9,10 +9,6 @@ from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
 from kvdiag.diagnosis.units import GIB
 
-WANTED = 5.0
-"""GiB wanted at the end on a card of 60 GiB and more; below in proportion, never under `LEAST`."""
-FULL_CARD = 60.0
-LEAST = 1.5
 STEP = 0.001
 """Fractions are proposed in steps of a thousandth."""
 HIGHEST = 0.99
@@ -34,16 +30,13 @@ class Fractions:
     why: str = ""
 
 
-def wanted_free(inputs: SizingInputs, wanted_on_full_card: float = WANTED) -> float | None:
-    """GiB wanted free at the end: 5 on cards from 60 GiB, 5 × card / 60 below, never under 1.5.
-
-    The card's size is its printed capacity, else the free memory before loading.
-    """
+def wanted_free(inputs: SizingInputs) -> float | None:
+    """GiB wanted free at the end, by the card's size: its printed capacity, else the free memory before loading."""
     cards = [rank.capacity if rank.capacity is not None else rank.opening for rank in inputs.ranks]
     known = [card for card in cards if card is not None]
     if not known:
         return None
-    return max(LEAST, wanted_on_full_card * min(1.0, min(known) / FULL_CARD))
+    return inputs.wanted.on(min(known))
 
 
 def end_free(inputs: SizingInputs) -> float | None:
@@ -58,9 +51,9 @@ def lowest_free(inputs: SizingInputs) -> float | None:
     return min(lows) if lows else None
 
 
-def least_on_the_way(lowest: float, wanted: float) -> float:
-    """How low free memory may get before the end: half of what is wanted there, or as low as this log already went."""
-    return min(lowest, wanted / 2)
+def least_on_the_way(inputs: SizingInputs, lowest: float, wanted: float) -> float:
+    """How low free memory may get before the end: until it is thin there, or as low as this log already went."""
+    return min(lowest, wanted * inputs.wanted.thin)
 
 
 def growth_outside(inputs: SizingInputs, budget: Budget) -> float:
@@ -135,7 +128,7 @@ def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float 
     if lowest is not None:
         # memory that comes back before the end does not help a capture that comes before it
         per_gib = 1 / (budget.readings.opening.value * (1 + growth_outside(inputs, budget)))
-        exact = min(exact, budget.fraction + (lowest - least_on_the_way(lowest, wanted)) * per_gib)
+        exact = min(exact, budget.fraction + (lowest - least_on_the_way(inputs, lowest, wanted)) * per_gib)
         edge = min(edge, budget.fraction + lowest * per_gib)
     share = printed_share(inputs, budget)
     exact *= share

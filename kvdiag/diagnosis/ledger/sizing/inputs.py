@@ -102,6 +102,24 @@ class DraftModel:
     layers: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class FreeWanted:
+    """Free memory wanted at the end of a start, in GiB, by the card's size.
+
+    full   on a card of `card` and more; below in proportion, never under `least`
+    thin   a smaller share of it is thin, at the end and on the way to it
+    """
+
+    full: float = 5.0
+    card: float = 60.0
+    least: float = 1.5
+    thin: float = 0.5
+
+    def on(self, card: float) -> float:
+        """GiB wanted on a card of so many GiB."""
+        return max(self.least, self.full * min(1.0, card / self.card))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizingInputs:
     """One launch in numbers. A figure the log does not give is None; ratios and sizes are the effective arguments.
@@ -155,6 +173,7 @@ class SizingInputs:
     hicache: bool = False
     card_mib: float | None = None
     refused: bool = False
+    wanted: FreeWanted = field(default_factory=FreeWanted)
 
     @property
     def world(self) -> int:

@@ -31,7 +31,9 @@ def largest_with_free(sizing: Sizing, base: Launch, launch: Launch, wanted: floa
         free, on_the_way = free_of(sizing, base, then), lowest_of(sizing, base, then)
         if free is None or free < wanted - 1e-9:
             return True
-        return lowest is not None and on_the_way is not None and on_the_way < least_on_the_way(lowest, wanted) - 1e-9
+        if lowest is None or on_the_way is None:
+            return False
+        return on_the_way < least_on_the_way(sizing.inputs, lowest, wanted) - 1e-9
 
     first = _first_step(too_much)
     if first is None and launch.arithmetic.cap is not None:

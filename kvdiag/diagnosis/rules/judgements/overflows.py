@@ -280,9 +280,6 @@ def foreign_memory(case: Case, oom: DeviceOutOfMemory) -> Bytes | None:
     return Bytes(sum(foreign))
 
 
-SHARED_CARD = 0.25  # of a card; a second process with as much is another rank's
-
-
 def unlisted_memory(oom: DeviceOutOfMemory) -> Bytes | None:
     """What of the card is neither free nor this process's, where the message says both: others hold it unlisted."""
     own = own_memory(oom)
@@ -297,7 +294,7 @@ def sharing_ranks(case: Case) -> tuple[DeviceOutOfMemory, DeviceOutOfMemory] | N
     for one in found:
         for other in found:
             if one.rank < other.rank and one.gpu == other.gpu and one.line.node == other.line.node:
-                share = SHARED_CARD * (one.capacity or 0)
+                share = case.thresholds.shared_card_share * (one.capacity or 0)
                 large = [s for s in one.process_sizes if s > share]
                 if len(large) > 1 or (share and (unlisted_memory(one) or 0) > share):
                     return one, other

@@ -156,7 +156,8 @@ def loader_memory_held(case: Case) -> bool:
     excess = excess_after_pool(case)
     if excess is not None:
         # another rank may have been the smallest: its line need not be in this file
-        return excess > max(case.thresholds.reserve_excess, 0.05 * (case.opening_size or 0)) and not low_ranks(case)
+        least = max(case.thresholds.reserve_excess, case.thresholds.reserve_excess_share * (case.opening_size or 0))
+        return excess > least and not low_ranks(case)
     tokens, free = case.tokens, case.free_at_end
     return (
         cap(case) is None
@@ -171,9 +172,6 @@ def loader_memory_held(case: Case) -> bool:
     )
 
 
-CAME_BACK_SHARE = 0.04  # of the opening: less moves from start to start
-
-
 def loads_a_draft(case: Case) -> bool:
     """Whether a draft model speculates: by the arguments, a second load or a second pool."""
     loads: dict[str, int] = {}
@@ -186,7 +184,7 @@ def memory_came_back(case: Case) -> Bytes | None:
     """How much free memory rose after the target's pool, where no draft explains it; None where it did not."""
     if cap(case) is not None or loads_a_draft(case) or unified_device(case) is not None:
         return None
-    least = max(case.thresholds.reserve_excess, CAME_BACK_SHARE * (case.opening_size or 0))
+    least = max(case.thresholds.reserve_excess, case.thresholds.came_back_share * (case.opening_size or 0))
     best: Bytes | None = None
     for ledger in case.ledgers:
         pool = ledger.reading(Moment.POOL_END)
