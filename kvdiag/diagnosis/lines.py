@@ -276,6 +276,8 @@ class _Page:
             for _ in range(self._taken):
                 done = data.find(b"\n", done) + 1 or len(data)
                 done = data.find(b"\n", done) if b"\n" in data[done:] else len(data)
+        if numbers is None:
+            block.lines = number + data.count(b"\n", counted)
 
     def _window(self, data: bytes, begin: int, stop: int, end: int) -> tuple[int, int]:
         """Of an overlong line the part around a phrase, from its record's start where that is near."""

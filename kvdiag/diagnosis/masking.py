@@ -2,7 +2,8 @@ r"""What a log must not show: secrets, addresses, names of people and machines, 
 
 The patterns are data: the browser masks with the same list before it sends a log. Each expression is flat, is written
 so that Python and JavaScript read it alike, and has two groups: what stays, and what is hidden. A figure that SGLang
-prints is never one of them.
+prints is never one of them. A secret may stand on the line behind its name: such a pattern says what the line before
+looks like.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import regex
+
+from kvdiag.diagnosis.databases import database
 
 TIMEOUT_S: Final = 1.0  # of one expression on one line
 
@@ -29,6 +32,8 @@ class Pattern:
                  upload, {length} is how many characters were hidden
     keep         values (whole, lower case) that are no secret, as an expression
     sign         for literals that stand in every line: an expression without look-around, found wherever the other is
+    after        the pattern is for the line behind one in which this expression is found, and the literals are that
+                 line's; "" for a pattern that needs no other line
     """
 
     kind: str
@@ -38,6 +43,7 @@ class Pattern:
     keep: str = ""
     ignore_case: bool = False
     sign: str = ""
+    after: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The pattern for other programs, JSON-ready. The literals are in lower case, for a text in lower case."""
@@ -48,26 +54,48 @@ class Pattern:
             "flags": "gi" if self.ignore_case else "g",
             "replacement": self.replacement,
             "keep": self.keep,
+            "after": self.after,
         }
 
 
-_EMPTY: Final = r"none|null|true|false|\*+|x{3,}|<[^>]*>|redacted"
-_SPECIAL_TOKEN: Final = r"|\d{1,6}|<.*"
+_EMPTY: Final = r"none|null|true|false|\*+|x{3,}|<[^>]*>|redacted|\.{3}|\$\{\w+\}|\$\(\w+\)"
+_SPECIAL_TOKEN: Final = r"|\d+|<.*"
+_SAID: Final = (  # of a secret in a sentence
+    r"|not|no|required|invalid|incorrect|expired|empty|missing|wrong|correct|needed|optional|disabled|enabled|stored|set"
+    r"|hashed|encrypted|too|changed|used|using|the|an?|deprecated|hidden|unset|provided|given|valid|present|absent"
+    r"|authentication|authorization|mandatory|undefined|read|loaded|from|for|in|protected|unknown|ignored|supported"
+)
 _SECRET_WORD: Final = (
-    r"(?:token|password|passwd|secret|secret_?key|access_?key(?:_?id)?|private_?key|api_?key|credentials?"
-    r"|authorization|connection_?string|sas_?url|session_?key|watermark_key\w{0,20})"
+    r"(?:token|password|passwd|passphrase|secret|secret_?key|access_?key(?:_?id)?|private_?key(?:_id)?|api_?key"
+    r"|credentials?|authorization|cookie|connection_?string|sas_?url|session_?key|watermark_key\w{0,20}"
+    r"|(?:access|auth|refresh|id|hf|hub|bearer|session|client|secret)_?(?:token|secret))"
 )
 _SECRET_NAME: Final = (
-    r"(?:[A-Z][A-Z0-9_]*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY(?:_ID)?|SECRET_KEY|PRIVATE_KEY"
-    r"|CREDENTIALS?|AUTH|ACCOUNT_KEY|CONNECTION_STRING|DSN)"
+    r"(?:[A-Z][A-Z0-9_]*_)?(?:TOKEN|SECRET|(?:[A-Z0-9]{1,20})?PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|API_?KEY"
+    r"|ACCESS_KEY(?:_ID)?|SECRET_KEY|PRIVATE_KEY|CREDENTIALS?|AUTH|ACCOUNT_KEY|CONNECTION_STRING|DSN|COOKIE"
+    r"|WEBHOOK(?:_URL)?)(?:_?\d{1,2})?"
 )
+_ENV_LITERALS: Final = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "PASS", "PWD", "_PAT", "KEY", "CREDENTIAL", "AUTH",
+                        "DSN", "CONNECTION_STRING", "COOKIE", "WEBHOOK")  # fmt: skip
+_SECRET_FLAG: Final = (
+    r"--(?:[\w-]{0,40}[_-])?(?:token|password|passwd|passphrase|secret|(?:secret|access|private)[_-]key|credentials?"
+    r"|auth)"
+)
+_KEY_FLAG: Final = r"--(?:[\w-]{0,40}[_-])?api[_-]?key"
 _KEY_LITERALS: Final = ("api_key", "api-key", "apikey")
 _SECRET_LITERALS: Final = tuple(
     word + end
-    for word in ("token", "password", "passwd", "secret", "key", "key_id", "keyid", "credential", "credentials",
-                 "authorization", "connection_string", "connectionstring", "sas_url", "sasurl")
+    for word in ("token", "password", "passwd", "passphrase", "secret", "key", "key_id", "keyid", "credential",
+                 "credentials", "authorization", "cookie", "connection_string", "connectionstring", "sas_url", "sasurl")
     for end in "\"'\\"
 ) + ("watermark_key",)  # fmt: skip
+# Behind a line that ends with a name: the value alone, as an item of a list, with a carrier before it. A document on
+# one line of a container's JSON ends with an escaped line end.
+_LINE_END: Final = r"\s{0,4}\\?(?:\\n\".{0,300})?$"
+_ITEM: Final = (
+    r"(^.{0,200}?)(\"[^\"]{1,400}\"|'[^']{1,400}'|(?:^|(?:[\s\"'\[|]))(?!--)[^\s\"',\]\\]{2,})(?=[\"',\]]{0,3}"
+    + _LINE_END + r")"
+)
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 # Any address but those of this machine, which stand in every access line.
 _ADDRESS_SIGN: Final = (
@@ -408,16 +436,12 @@ def _signs_of_all() -> Any:
         except ImportError:
             return None
         signs = [(n, sign, p.ignore_case) for n, p in enumerate(PATTERNS) for sign in _signs(p)]
-        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        database.compile(
-            expressions=[sign.encode() for _, sign, _ in signs],
-            ids=[n for n, _, _ in signs],
-            flags=[
-                hyperscan.HS_FLAG_MULTILINE | (hyperscan.HS_FLAG_CASELESS if caseless else 0)
-                for _, _, caseless in signs
-            ],
+        caseless = int(hyperscan.HS_FLAG_CASELESS)
+        _COMPILED.database = database(
+            [sign.encode() for _, sign, _ in signs],
+            [n for n, _, _ in signs],
+            [int(hyperscan.HS_FLAG_MULTILINE) | (caseless if ignore else 0) for _, _, ignore in signs],
         )
-        _COMPILED.database = database
     return _COMPILED.database
 
 

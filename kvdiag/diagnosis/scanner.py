@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from kvdiag.diagnosis.databases import database
+
 BUFFER: Final = 256 << 10
 AHEAD: Final = 8 << 10  # what is known of the text behind a block
 OVERLAP: Final = 4 << 10  # of a line that is longer than the buffer, looked at twice
@@ -29,13 +31,8 @@ class Vectorscan:
     """All phrases in one scan."""
 
     def __init__(self, phrases: Sequence[bytes]) -> None:
-        import hyperscan
-
         self._found: list[int] = []
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=list(phrases), ids=list(range(len(phrases))), flags=[0] * len(phrases), literal=True
-        )
+        self._database = database(phrases, range(len(phrases)), [0] * len(phrases), literal=True)
 
     def ends(self, block: bytes) -> list[int]:
         found = self._found = []
@@ -88,6 +85,7 @@ class Block:
     number  of the first line, from 1
     offset  of the first byte in the unpacked text
     seen    bytes at the start that the block before ended with
+    lines   line ends behind what was seen; set by a reader that has counted them
     """
 
     data: bytes
@@ -95,6 +93,7 @@ class Block:
     number: int
     offset: int
     seen: int = 0
+    lines: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +165,9 @@ class Blocks:
                         limit = fill - AHEAD
                         keep = OVERLAP
             data = bytes(view[:limit])
-            yield Block(data, bytes(view[limit : min(fill, limit + AHEAD)]), number, offset, seen)
-            number += data.count(b"\n", seen)
+            block = Block(data, bytes(view[limit : min(fill, limit + AHEAD)]), number, offset, seen)
+            yield block
+            number += data.count(b"\n", seen) if block.lines is None else block.lines
             open_line = data[-1:] != b"\n"
             moved = limit - keep
             view[: fill - moved] = view[moved:fill]
