@@ -1,7 +1,6 @@
 """The card at the moment an allocation failed, from the figures of the allocator's message.
 
-A log that is only a trace has no reading of free memory, yet PyTorch says what the card held when it gave up. Parts
-add up to the card, so that what lies outside PyTorch is the rest: contexts, communicators, other processes.
+Drawn where a log has no reading of free memory: a lone trace, most often.
 """
 
 from __future__ import annotations
@@ -9,11 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kvdiag.diagnosis.text import CARD_PARTS
 from reports import words
 from reports.document import Launch, LineRef, line_refs, listed
 
-# A part below this is the rounding of the message's digits.
-_DIGITS = 0.011
+# What the document's parts hold, and the look they are drawn with.
+PARTS = {
+    "pytorch": ("weights, pools, activations", "held"),
+    "private_pools": ("CUDA graphs", "graphs"),
+    "reserved_unallocated": ("kept by the allocator, in pieces", "work"),
+    "own": ("context, communicators, libraries", "own"),
+    "others": ("on the same card", "unexplained"),
+    "outside": ("contexts, communicators, other processes", "unexplained"),
+    "free": ("", "free"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,7 @@ class Part:
     what: str
     look: str
     gib: float
-    basis: str
+    basis: str | None
     x: float
     width: float
     percent: float
@@ -61,11 +69,10 @@ class Overflow:
 def overflow_of(launch: Launch) -> Overflow | None:
     """The first overflow of a launch whose message accounts for the card; None where no message does."""
     told = [entry for entry in listed(launch, "oom") if isinstance(entry, dict)]
-    for entry in told:
-        parts = _parts(entry)
-        if parts:
-            return _drawn(entry, parts, len({(e.get("rank"), e.get("gpu")) for e in told}) - 1)
-    return None
+    cards = {(entry.get("rank"), entry.get("gpu")) for entry in told}
+    return next(
+        (_drawn(entry, len(cards) - 1) for entry in told if _figure(entry, "capacity") and entry.get("card")), None
+    )
 
 
 def _figure(entry: dict[str, Any], name: str) -> float | None:
@@ -73,33 +80,17 @@ def _figure(entry: dict[str, Any], name: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) and value >= 0 else None
 
 
-def _parts(entry: dict[str, Any]) -> list[tuple[str, str, str, float, str]]:
-    """Name, explanation, look, GiB and basis of each part; empty where the figures do not fit into the card."""
-    card, free, live = (_figure(entry, name) for name in ("capacity", "free", "allocated"))
-    if not card or free is None or live is None:
-        return []
-    graphs = _figure(entry, "private_pools") or 0.0
-    idle = _figure(entry, "reserved_unallocated") or 0.0
-    outside = card - free - live - idle
-    if graphs > live or outside < -_DIGITS * 4:
-        return []
-    found = [
-        ("Held by PyTorch", "weights, pools, activations", "held", live - graphs, "derived" if graphs else "printed"),
-        ("In private pools", "CUDA graphs", "graphs", graphs, "printed"),
-        ("Reserved, not allocated", "kept by the allocator, in pieces", "work", idle, "printed"),
-        ("Outside PyTorch", "contexts, communicators, other processes", "unexplained", max(0.0, outside), "derived"),
-    ]
-    return [*(part for part in found if part[3] >= _DIGITS / 2), ("Free", "", "free", free, "printed")]
-
-
-def _drawn(entry: dict[str, Any], parts: list[tuple[str, str, str, float, str]], others: int) -> Overflow:
-    card = float(entry["capacity_gib"])
-    free, asked = float(entry["free_gib"]), _figure(entry, "tried")
-    whole = max(card, card - free + (asked or 0.0))
+def _drawn(entry: dict[str, Any], others: int) -> Overflow:
+    card, free, asked = (_figure(entry, name) or 0.0 for name in ("capacity", "free", "tried"))
+    whole = max(card, card - free + asked)
     placed, at = [], 0.0
-    for name, what, look, gib, basis in parts:
+    for share in listed(entry, "card"):
+        part = str(share.get("part"))
+        name, (what, look) = CARD_PARTS.get(part, part), PARTS.get(part, ("", "unexplained"))
+        gib = float(share.get("gib") or 0.0)
         width = gib / whole * 100
-        placed.append(Part(name, what, look, gib, basis, round(at, 3), round(width, 3), round(gib / card * 100, 1)))
+        percent = round(gib / card * 100, 1)
+        placed.append(Part(name, what, look, gib, share.get("basis"), round(at, 3), round(width, 3), percent))
         at += width
     wanted = None
     if asked:
@@ -107,4 +98,4 @@ def _drawn(entry: dict[str, Any], parts: list[tuple[str, str, str, float, str]],
         wanted = Part("Asked for", "", "asked", asked, "printed", round(left, 3), round(asked / whole * 100, 3), 0.0)
     gpu, rank = entry.get("gpu"), entry.get("rank")
     name = ", ".join(x for x in (str(rank or ""), f"GPU {gpu}" if gpu is not None else "") if x) or "The GPU"
-    return Overflow(name, card, tuple(placed), wanted, max(0, others), tuple(line_refs([entry.get("line")])))
+    return Overflow(name, card, tuple(placed), wanted, others, tuple(line_refs([entry.get("line")])))

@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvdiag.diagnosis.text import NAMES, alike, line_reference, number, summed, threshold_in_words
+from kvdiag.diagnosis.text import (
+    CARD_PARTS,
+    NAMES,
+    alike,
+    line_reference,
+    number,
+    overflow_in_words,
+    overflowed_card,
+    summed,
+    threshold_in_words,
+)
 
 MAX_EVIDENCE = 4
 
@@ -69,6 +79,15 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
             yield f"| then {NAMES[row['pool']]} | {row['gib']:.2f} | {row['basis']} | {where} |"
         yield f"| First reading | {rank['opening_gib']:.2f} | {rank.get('opening_basis') or ''} | |"
+        yield ""
+    oom = overflowed_card(launch)
+    if oom is not None:
+        where = escape(line_reference(oom["line"], names))
+        yield f"| Memory of {escape(overflow_in_words(oom))} | GiB | basis | lines |"
+        yield "| --- | ---: | --- | --- |"
+        for share in oom["card"]:
+            yield f"| {CARD_PARTS[share['part']]} | {share['gib']:.2f} | {share['basis']} | {where} |"
+        yield f"| The card | {oom['capacity_gib']:.2f} | printed | {where} |"
         yield ""
     budget = (launch["kv_cache"] or {}).get("budget")
     if budget and budget.get("kv_gib") is not None:

@@ -18,6 +18,7 @@ from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.launches import Launch, moment
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
+from kvdiag.diagnosis.ledger.overflow import card_at_overflow
 from kvdiag.diagnosis.levers import levers
 from kvdiag.diagnosis.lines import FileInfo, LogLine
 from kvdiag.diagnosis.rules.checking import Checked
@@ -379,6 +380,10 @@ def _oom(oom: DeviceOutOfMemory, lines: _Lines) -> dict[str, Any]:
         "allocated_gib": to_gib(oom.allocated),
         "reserved_unallocated_gib": to_gib(oom.reserved_unallocated),
         "private_pools_gib": to_gib(oom.private_pools),
+        "card": [
+            {"part": share.part.value, "gib": to_gib(share.size), "basis": share.basis.value}
+            for share in card_at_overflow(oom)
+        ],
     }
 
 

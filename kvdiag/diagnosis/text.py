@@ -23,6 +23,15 @@ NAMES = {
     "other": "Other",
     "unexplained": "Unexplained",
 }
+CARD_PARTS = {
+    "pytorch": "Held by PyTorch",
+    "private_pools": "In private pools",
+    "reserved_unallocated": "Reserved, not allocated",
+    "own": "Own, outside PyTorch",
+    "others": "Other processes",
+    "outside": "Outside PyTorch",
+    "free": "Free",
+}
 _COLOURS = {"critical": "31", "warning": "33", "advice": "34", "info": "2", "ready": "32", "failed": "31", "bold": "1"}
 WIDTH = 100
 
@@ -79,6 +88,21 @@ def threshold_in_words(one: dict[str, Any]) -> str:
 
 def _plain_number(value: float | int) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def overflowed_card(launch: dict[str, Any]) -> dict[str, Any] | None:
+    """The first overflow whose message accounts for the card, of a launch without a reading of free memory."""
+    if any(rank["opening_gib"] is not None for rank in launch["ranks"]):
+        return None
+    return next((oom for oom in launch["oom"] if oom.get("card")), None)
+
+
+def overflow_in_words(oom: dict[str, Any]) -> str:
+    """Whose card, and when: "GPU 3 when 0.66 GiB were asked for"."""
+    gpu = f"GPU {oom['gpu']}" if oom["gpu"] is not None else ""
+    who = ", ".join(x for x in (oom["rank"], gpu) if x) or "the GPU"
+    asked = f"{oom['tried_gib']:.2f} GiB were asked for" if oom["tried_gib"] is not None else "the allocation failed"
+    return f"{who} when {asked}"
 
 
 def alike(ranks: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
@@ -182,6 +206,14 @@ class _Terminal:
             yield ""
         if len(groups) > 3:
             yield f"and {len(groups) - 3} more groups of ranks: see the report page or --format json.\n"
+        oom = overflowed_card(launch)
+        if oom is not None:
+            yield printable(f"Memory of {overflow_in_words(oom)}, GiB")
+            for share in oom["card"]:
+                name = CARD_PARTS[share["part"]]
+                yield self._row(name, share["gib"], oom["capacity_gib"], share["basis"], [oom["line"]])
+            yield self._row("The card", oom["capacity_gib"], oom["capacity_gib"], "printed", [oom["line"]])
+            yield ""
 
     def _row(self, name: str, size: float, opening: float, basis: str | None, lines: list[Any]) -> str:
         share = size / opening if opening else 0.0

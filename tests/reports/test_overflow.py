@@ -1,4 +1,4 @@
-"""The card at an overflow: parts that add up, and no drawing of figures that do not."""
+"""The card at an overflow, drawn: places that add up, and nothing drawn of a message that does not account for it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ ENTRY = {
     "tried_gib": 0.65625,
     "capacity_gib": 140.06,
     "free_gib": 0.196,
-    "in_use_gib": 139.86,
-    "allocated_gib": 128.5,
-    "reserved_unallocated_gib": 1.01,
-    "private_pools_gib": 3.23,
+    "card": [
+        {"part": "pytorch", "gib": 125.27, "basis": "derived"},
+        {"part": "private_pools", "gib": 3.23, "basis": "printed"},
+        {"part": "reserved_unallocated", "gib": 1.01, "basis": "printed"},
+        {"part": "outside", "gib": 10.354, "basis": "derived"},
+        {"part": "free", "gib": 0.196, "basis": "printed"},
+    ],
 }
 
 
@@ -26,47 +29,36 @@ def launch(**changes: object) -> dict:
     return {"oom": [copy.deepcopy(ENTRY) | changes]}
 
 
-def test_the_parts_add_up_to_the_card() -> None:
+def test_the_parts_lie_end_to_end_up_to_what_was_asked_for() -> None:
     found = overflow_of(launch())
-    assert found is not None
-    assert sum(part.gib for part in found.parts) == pytest.approx(140.06)
-    sizes = {part.name: round(part.gib, 3) for part in found.parts}
-    assert sizes == {
-        "Held by PyTorch": 125.27,
-        "In private pools": 3.23,
-        "Reserved, not allocated": 1.01,
-        "Outside PyTorch": 10.354,
-        "Free": 0.196,
-    }
-    assert {part.name: part.basis for part in found.parts}["Outside PyTorch"] == "derived"
-    assert found.words == "TP3, GPU 3 when 0.66 GiB were asked for"
-
-
-def test_what_was_asked_for_reaches_over_the_end_of_the_card() -> None:
-    found = overflow_of(launch(tried_gib=20.0))
     assert found is not None and found.asked is not None
+    assert found.words == "TP3, GPU 3 when 0.66 GiB were asked for"
+    for one, following in zip(found.parts, found.parts[1:], strict=False):
+        assert following.x == pytest.approx(one.x + one.width, abs=0.01)
+    assert found.asked.x == pytest.approx(found.parts[-1].x, abs=0.01)
     assert found.asked.x + found.asked.width == pytest.approx(100, abs=0.01)
-    assert found.parts[-1].x + found.parts[-1].width < 90
 
 
-def test_figures_that_do_not_fit_into_the_card_are_not_drawn() -> None:
-    assert overflow_of(launch(allocated_gib=150.0)) is None
-    assert overflow_of(launch(private_pools_gib=130.0)) is None
-
-
-@pytest.mark.parametrize("name", ["capacity_gib", "free_gib", "allocated_gib"])
-def test_a_message_without_its_figures_is_not_drawn(name: str) -> None:
-    assert overflow_of(launch(**{name: None})) is None
-
-
-def test_a_part_that_is_not_printed_is_no_zero() -> None:
-    found = overflow_of(launch(private_pools_gib=None, reserved_unallocated_gib=None))
+def test_shares_are_of_the_card_whatever_was_asked_for() -> None:
+    found = overflow_of(launch(tried_gib=200.0))
     assert found is not None
-    assert [part.name for part in found.parts] == ["Held by PyTorch", "Outside PyTorch", "Free"]
+    assert found.parts[0].percent == 89.4
+    assert found.parts[-1].x + found.parts[-1].width < 50
+
+
+@pytest.mark.parametrize("changes", [{"card": []}, {"card": None}, {"capacity_gib": None}])
+def test_a_message_that_does_not_account_for_the_card_is_not_drawn(changes: dict) -> None:
+    assert overflow_of(launch(**changes)) is None
 
 
 def test_the_first_message_that_accounts_for_its_card_is_drawn() -> None:
-    made = launch(allocated_gib=None)
+    made = launch(card=[])
     made["oom"].append(copy.deepcopy(ENTRY) | {"rank": "TP4", "gpu": 4, "line": 9})
     found = overflow_of(made)
     assert found is not None and found.name == "TP4, GPU 4" and found.others == 1
+
+
+def test_what_was_asked_for_may_be_unknown() -> None:
+    found = overflow_of(launch(tried_gib=None))
+    assert found is not None and found.asked is None
+    assert found.parts[-1].x + found.parts[-1].width == pytest.approx(100, abs=0.01)
