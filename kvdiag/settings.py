@@ -107,7 +107,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
+    "kvdiag.middleware.OwnForms",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "teams.middleware.TokenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -220,13 +220,13 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
 CSRF_COOKIE_NAME = "kvdiag_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
 CSRF_FAILURE_VIEW = "kvdiag.error_pages.stale_form"
 if KVDIAG_TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
-# Nothing is told to other sites. With "no-referrer" browsers send `Origin: null` with our own forms, and those fail the
-# forgery check; shared pages, which have no form, say "no-referrer" themselves.
-SECURE_REFERRER_POLICY = "same-origin"
+# An address is the key to its report, so no page tells it; kvdiag.middleware.OwnForms knows our forms nevertheless.
+SECURE_REFERRER_POLICY = "no-referrer"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {

@@ -27,6 +27,7 @@ GUARDS = {
     "X-Robots-Tag": "noindex, nofollow, noarchive",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
 }
 
 
@@ -63,7 +64,6 @@ def test_every_answer_has_its_guards(static_file: str, path: str, headers: dict[
     assert answer.status_code == status
     assert {name: answer.headers.get(name) for name in GUARDS} == GUARDS
     assert "frame-ancestors 'none'" in answer["Content-Security-Policy"]
-    assert answer["Referrer-Policy"] in ("same-origin", "no-referrer")
 
 
 @pytest.mark.parametrize("path", ["/compare/?r=http://[&r=x", "/compare/?r=http://[/r/abcdefgh"])
@@ -83,6 +83,79 @@ def test_digits_that_are_no_decimal_are_no_numbers(world: World) -> None:
     deployment = f"/deployments/{report.upload.deployment.public_id}"
     assert alice.post(f"{deployment}/change/", {"owner": "²"}).status_code < 500
     assert alice.post(f"{deployment}/baseline/", {"report": "²"}).status_code < 500
+
+
+# --- Forms that other pages send --------------------------------------------------------------------------------------
+
+
+class Browser:
+    """A person's browser before the site: its cookies, and the token that a page gave it."""
+
+    def __init__(self, world: World, *, secure: bool = False) -> None:
+        self.client, self.secure = Client(enforce_csrf_checks=True), secure
+        form = {"login": world.bob.email, "password": worlds.PASSWORD, "csrfmiddlewaretoken": self.token("/signin/")}
+        own = {"origin": "null", "sec-fetch-site": "same-origin"}
+        assert self.client.post("/account/login/", form, headers=own, secure=secure).status_code == 302
+        self.page = f"/teams/{world.team.slug}/tokens/"
+        self.given = self.token(self.page)
+
+    def token(self, path: str) -> str:
+        text = self.client.get(path, follow=True, secure=self.secure).content.decode()
+        return text.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
+
+    def send(self, headers: dict[str, str], token: str | None = None) -> int:
+        """The status of a form posted with these headers, and the page's own token or another."""
+        form = {"name": "ci", "scopes": ["upload"], "csrfmiddlewaretoken": token or self.given}
+        return self.client.post(self.page, form, headers=headers, secure=self.secure).status_code
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "null", "sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "null", "sec-fetch-site": "same-site"}, 403),
+        ({"origin": "null", "sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "null", "sec-fetch-site": "none"}, 403),
+        ({"origin": "https://elsewhere.example", "sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "https://elsewhere.example", "sec-fetch-site": "same-origin"}, 403),
+    ],
+)
+def test_a_form_counts_only_from_a_page_of_this_site(
+    world: World, secure: bool, headers: dict[str, str], status: int
+) -> None:
+    """Whoever sends it holds the right token: what is looked at is where it comes from."""
+    assert Browser(world, secure=secure).send(headers) == status
+
+
+def test_over_https_a_form_must_say_where_it_comes_from(world: World) -> None:
+    browser = Browser(world, secure=True)
+    assert browser.send({"origin": "null"}) == 403
+    assert browser.send({}) == 403
+    assert browser.send({"origin": "https://testserver"}) == 200
+
+
+def test_our_own_page_needs_the_token_as_ever(world: World) -> None:
+    own = {"origin": "null", "sec-fetch-site": "same-origin"}
+    assert Browser(world).send(own, token="a" * 64) == 403
+
+
+def test_over_plain_http_the_token_must_be_the_sessions_own(world: World) -> None:
+    """There a browser says nothing of the sending page; a neighbour may plant a cookie, but not in the session."""
+    browser = Browser(world)
+    assert browser.send({"origin": "null"}) == 200
+    stranger = Client()
+    stranger.get("/signin/", follow=True)
+    browser.client.cookies[site.CSRF_COOKIE_NAME] = planted = stranger.cookies[site.CSRF_COOKIE_NAME].value
+    assert browser.send({"origin": "null"}, token=planted) == 403
+    assert browser.send({"origin": "http://testserver"}, token=planted) == 200, "the planted pair itself is a good one"
+    browser.token(browser.page)
+    assert browser.send({"origin": "null"}, token=planted) == 403, "looking at a page makes it no better"
+
+
+def test_scripts_cannot_read_what_forms_are_known_by(world: World) -> None:
+    assert Browser(world).client.cookies[site.CSRF_COOKIE_NAME]["httponly"]
 
 
 FILE = {"files": [{"name": "server.log", "bytes": 3}]}

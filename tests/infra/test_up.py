@@ -74,7 +74,7 @@ def test_the_site_answers_with_its_headers(live_stack: LiveStack) -> None:
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
     assert answer.headers["X-Robots-Tag"] == "noindex, nofollow, noarchive"
-    assert answer.headers["Referrer-Policy"] == "same-origin"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Frame-Options"] == "DENY"
     assert "no-store" in answer.headers["Cache-Control"]
