@@ -55,7 +55,8 @@ class Share:
 class Card:
     """One rank's memory, or that of several ranks that hold the same.
 
-    measured  whether `opening` is a reading; otherwise it is the sum of what the log names
+    measured       whether `opening` is a reading; otherwise it is the sum of what the log names
+    opening_basis  "derived" where the log begins after a step and prints what it took
     """
 
     ranks: tuple[str, ...]
@@ -65,6 +66,7 @@ class Card:
     free: float | None
     opening_lines: tuple[LineRef, ...] = ()
     measured: bool = True
+    opening_basis: str = "printed"
 
     @property
     def count(self) -> int:
@@ -147,7 +149,8 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
         basis = max((part.basis or "assumed" for part in parts), key=lambda word: _WEAKNESS.get(word, 2))
         lines = tuple(dict.fromkeys(line for part in parts for line in part.lines))
         only = parts[0].name if len(parts) == 1 and pool in ("state", "work") else name
-        told = parts if len(parts) > 1 and pool != "unexplained" else ()
+        explained = [part for part in parts if part.what]
+        told = parts if len(parts) > 1 and (pool != "unexplained" or explained) else ()
         shares.append(Share(pool, only, gib, basis, lines, told, parts[0].what if len(parts) == 1 else ""))
     readings = listed(rank, "readings")
     if brief:
@@ -163,7 +166,19 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
     first = tuple(
         line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == opening][:1])
     )
-    return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, first, measured)
+    basis = str(rank.get("opening_basis") or "printed")
+    if basis != "printed":
+        first = tuple(line_refs([rank["opening_line"]])) if rank.get("opening_line") else ()
+    return Card(
+        (str(rank.get("id") or ""),),
+        opening,
+        rank.get("capacity_gib"),
+        tuple(shares),
+        free,
+        first,
+        measured,
+        basis,
+    )
 
 
 def budget_of(launch: Launch) -> Budget:
@@ -240,6 +255,7 @@ def fold(cards: list[Card]) -> list[Card]:
             group[0].free,
             group[0].opening_lines,
             group[0].measured,
+            group[0].opening_basis,
         )
         for group in groups
     ]

@@ -61,3 +61,11 @@ def readable(name: str) -> str:
 def is_unified(name: str) -> bool:
     """Whether a device of this name shares its memory with the processor."""
     return bool(UNIFIED.search(name))
+
+
+def total_of_unified(mib: int | None) -> bool:
+    """Whether a driver's total, in MiB, is that of a host of 128 GB that shares it with the GPU (GB10, Thor).
+
+    No discrete card's total lies there: the next below is a GH200 of 96 GB, the next above an H200 of 141 GB.
+    """
+    return mib is not None and 116_000 <= mib <= 130_000

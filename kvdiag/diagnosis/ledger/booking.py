@@ -6,7 +6,7 @@ known to do (workspaces between a pool and a capture), or as UNEXPLAINED; never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvdiag.diagnosis.cards import known_capacity
 from kvdiag.diagnosis.events.buffers import BufferAllocated
@@ -30,16 +30,23 @@ from kvdiag.diagnosis.events.kv_pool import (
 )
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
-from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.events.weights import DeepGemmWarmup, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.ledger.indexer import index_keys
 from kvdiag.diagnosis.ledger.model import Basis, Entry, KVPool, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.request_table import request_tables
+from kvdiag.diagnosis.ledger.sizing.unified import unified_device
+from kvdiag.diagnosis.ledger.warm_up import warm_up
 from kvdiag.diagnosis.lines import LogLine
-from kvdiag.diagnosis.units import GIB, MIB, Bytes
+from kvdiag.diagnosis.units import GIB, MIB, Bytes, format_gib
 
 PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" figure
 LOOSE = GIB // 5  # an assumed table must account for the drop to this, or it would hide what is unexplained
 NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
+SHARED = (
+    "host and GPU share one memory here, and a reading is what the operating system has available: page cache, swap"
+    " and other programs move it, so no line tells this part from theirs"
+)
 
 
 @dataclass
@@ -48,6 +55,7 @@ class _Step:
 
     entries: list[Entry] = field(default_factory=list)
     buffers: list[Entry] = field(default_factory=list)  # printed sizes that count only where the drop holds them
+    warm_ups: list[DeepGemmWarmup] = field(default_factory=list)
 
 
 # What a printed buffer is for, to the pool it belongs to; others live in other processes or within a pool's own figure.
@@ -83,6 +91,7 @@ class _RankBook:
         self.loading: Model = Model.TARGET
         self.last_graph: Model = Model.TARGET
         self.swa = launch.has(SlidingWindowPool, SlidingWindowUsage)
+        self.unified = unified_device(launch) is not None
         self.open_loads = 0
         mine = list(launch.of_rank(rank))
         ends = [e for e in mine if isinstance(e, PoolEnd)]
@@ -141,6 +150,8 @@ class _RankBook:
                 self._enter(Pool.MAMBA_STATE, self._pool_model(), size, Basis.PRINTED, event.line, "replay buffers")
             case BufferAllocated():
                 self._buffer(event)
+            case DeepGemmWarmup():
+                self.step.warm_ups.append(event)
             case PoolEnd():
                 self.pool_ends += 1
                 self._read(Moment.POOL_END, self._pool_model(), event.available, event.line)
@@ -166,6 +177,9 @@ class _RankBook:
         return Model.DRAFT if self.pool_ends > 1 and not self.both_load_first else Model.TARGET
 
     def _kv_pool(self, event: KVPoolAllocated) -> None:
+        if (event.label or "").lower().endswith("index") and event.size is not None:
+            self._enter(Pool.INDEXER_CACHE, self._pool_model(), event.size, Basis.PRINTED, event.line)
+            return
         pools = self.ledger.pools
         draft = self.pool_ends >= 1
         has_target = any(p.model is Model.TARGET for p in pools)
@@ -248,11 +262,8 @@ class _RankBook:
         reading = Reading(moment, model, available, line)
         ledger = self.ledger
         if ledger.opening is None:
-            taken = [e for e in self.step.entries if e.pool is Pool.WEIGHTS]
-            if moment is Moment.WEIGHTS_END and len(taken) == len(self.step.entries) == 1:
-                # The log starts after the load. SGLang prints usage as before minus after, so their sum is what was
-                # free before it.
-                before = Reading(Moment.WEIGHTS_BEGIN, model, available + taken[0].size, line)
+            before = self._before_first(reading)
+            if before is not None:
                 ledger.opening, ledger.opening_basis, ledger.closing = before, Basis.DERIVED, before
                 self._settle(reading)
             else:
@@ -264,6 +275,25 @@ class _RankBook:
         ledger.readings.append(reading)
         ledger.closing = reading
 
+    def _before_first(self, reading: Reading) -> Reading | None:
+        """What was free before the step that the first reading ends, where the step's own lines print what it took.
+
+        SGLang prints usage as before minus after, so their sum is what was free; None where nothing was printed.
+        """
+        taken = [e for e in self.step.entries if e.basis is Basis.PRINTED]
+        if not taken or len(taken) < len(self.step.entries):
+            return None
+        match reading.moment:
+            case Moment.WEIGHTS_END if all(e.pool is Pool.WEIGHTS for e in taken):
+                moment = Moment.WEIGHTS_BEGIN
+            case Moment.POOL_END if not any(e.pool is Pool.WEIGHTS for e in taken):
+                moment = Moment.WEIGHTS_END
+            case Moment.CUDA_GRAPH_END if all(e.pool is Pool.CUDA_GRAPHS for e in taken):
+                moment = Moment.CUDA_GRAPH_BEGIN
+            case _:
+                return None
+        return Reading(moment, reading.model, Bytes(reading.available + sum(e.size for e in taken)), reading.line)
+
     def _settle(self, reading: Reading) -> None:
         """Close the step that ends with this reading."""
         ledger = self.ledger
@@ -273,11 +303,13 @@ class _RankBook:
         self._pool_by_budget(before, reading)
         entries = self._split_pools(self.step.entries)
         rest = Bytes(drop - sum(e.size for e in entries))
-        ledger.entries.extend(entries)
         for buffer in self.step.buffers:
             if 0 < buffer.size <= rest + PRINT:
-                ledger.entries.append(buffer)
+                entries.append(buffer)
                 rest = Bytes(rest - buffer.size)
+        entries, warmed = self._warm_up(entries, before, reading, rest)
+        rest = Bytes(drop - sum(e.size for e in entries))
+        ledger.entries.extend(entries)
         self.step = _Step()
         lines = (before.line, reading.line)
         pool, what = self._destination(before, reading, entries)
@@ -288,10 +320,29 @@ class _RankBook:
                 pool, what = Pool.LORA, "LoRA adapters' buffers, which no line prints"
         if abs(rest) <= NOISE:
             return
-        if pool is not Pool.UNEXPLAINED:
-            ledger.entries.append(Entry(pool, reading.model, rest, Basis.DERIVED, lines, what))
-        else:
-            ledger.entries.append(Entry(Pool.UNEXPLAINED, reading.model, rest, Basis.DERIVED, lines, what))
+        if pool is Pool.UNEXPLAINED and not what and self.unified and abs(rest) > 3 * PRINT:
+            what = SHARED
+        if warmed:
+            what = f"{what}; {warmed}" if what else warmed
+        ledger.entries.append(Entry(pool, reading.model, rest, Basis.DERIVED, lines, what))
+
+    def _warm_up(self, entries: list[Entry], before: Reading, reading: Reading, rest: Bytes) -> tuple[list[Entry], str]:
+        """What DeepGEMM's warm-up kept, as an entry where no line prints the step; else words for the step."""
+        found = warm_up(self.step.warm_ups, before)
+        if found is None:
+            return entries, ""
+        if any(e.pool is Pool.CUDA_GRAPHS for e in entries):
+            told = [
+                replace(e, what=f"{e.what}; {found.words}" if e.what else found.words)
+                if e.pool is Pool.CUDA_GRAPHS
+                else e
+                for e in entries
+            ]
+            return told, ""
+        if found.kept is None or not PRINT < found.kept <= rest + PRINT:
+            return entries, found.words
+        kept = Bytes(min(found.kept, rest))
+        return [*entries, Entry(Pool.WORKSPACE, reading.model, kept, Basis.DERIVED, found.lines, found.words)], ""
 
     def _pool_by_budget(self, before: Reading, reading: Reading) -> None:
         """Where the end of the load is missing, a pool without a line of its own takes tokens times bytes a token."""
@@ -351,9 +402,28 @@ class _RankBook:
         return Bytes(rest - share)
 
     def _split_pools(self, entries: list[Entry]) -> list[Entry]:
+        """Name what shares a pool's line or looks like it: index keys, the sliding-window pool of a rank's two."""
+        return self._split_windows(entries) if self.swa else self._split_index(entries)
+
+    def _split_index(self, entries: list[Entry]) -> list[Entry]:
+        """The index keys of sparse attention apart from the KV that one line prints with them; together its figure."""
+        found = []
+        for entry in entries:
+            pool = next((p for p in self.ledger.pools if p.lines[:1] == entry.lines and p.size == entry.size), None)
+            keys = index_keys(self.launch, self.ledger, pool) if entry.pool is Pool.KV_CACHE and pool else None
+            if keys is None:
+                found.append(entry)
+                continue
+            size, equation = keys
+            if entry.model is Model.DRAFT:  # one entry, as its line has it
+                found.append(replace(entry, what=f"{format_gib(size)} of it are index keys"))
+                continue
+            found.append(replace(entry, size=Bytes(entry.size - size), basis=Basis.DERIVED, what="without index keys"))
+            found.append(Entry(Pool.INDEXER_CACHE, entry.model, size, Basis.DERIVED, entry.lines, equation))
+        return found
+
+    def _split_windows(self, entries: list[Entry]) -> list[Entry]:
         """Name the sliding-window pool among a rank's two: the one with fewer tokens."""
-        if not self.swa:
-            return entries
         mine = [p for p in self.ledger.pools if p.model is Model.TARGET and p.size is not None]
         if len(mine) != 2 or None in (mine[0].tokens, mine[1].tokens):
             return entries
@@ -392,18 +462,19 @@ class _RankBook:
 
     def _capacity(self) -> None:
         """The card's size: an overflow message, a table or a fallback line tell it, else the name of a known card."""
-        ledger = self.ledger
-        alone = len(self.launch.rank_ids) == 1
-        for oom in self.launch.each(DeviceOutOfMemory):
+        ledger, launch = self.ledger, self.launch
+        alone = len(launch.rank_ids) == 1
+        for oom in launch.each(DeviceOutOfMemory):
             if oom.rank == ledger.rank or alone:
                 ledger.gpu = oom.gpu if ledger.gpu is None else ledger.gpu
-        printed = [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
-        printed += [x.total for x in self.launch.each(CardTable) if x.total is not None]
-        printed += [Bytes(x.smallest * MIB) for x in self.launch.each(CapacityFallback) if x.smallest is not None]
+        printed = [(x.capacity, x.line) for x in launch.each(DeviceOutOfMemory) if x.capacity is not None]
+        printed += [(x.total, x.line) for x in launch.each(CardTable) if x.total is not None]
+        printed += [(Bytes(x.smallest * MIB), x.line) for x in launch.each(CapacityFallback) if x.smallest is not None]
         if printed:
-            ledger.capacity, ledger.capacity_basis = printed[0], Basis.PRINTED
+            ledger.capacity, ledger.capacity_line = printed[0]
+            ledger.capacity_basis = Basis.PRINTED
             return
-        name = self.launch.first(DeviceNamed)
+        name = launch.first(DeviceNamed)
         known = known_capacity(name.name) if name is not None and name.name else None
-        if known is not None and (ledger.opening is None or known >= ledger.opening.available):
-            ledger.capacity, ledger.capacity_basis = known, Basis.ASSUMED
+        if name is not None and known is not None and (ledger.opening is None or known >= ledger.opening.available):
+            ledger.capacity, ledger.capacity_basis, ledger.capacity_line = known, Basis.ASSUMED, name.line

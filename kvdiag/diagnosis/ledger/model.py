@@ -116,6 +116,7 @@ class Ledger:
     host_size: Bytes | None = None
     capacity: Bytes | None = None
     capacity_basis: Basis | None = None
+    capacity_line: LogLine | None = None  # the line that prints it, or names the card
     gpu: int | None = None
 
     def reading(self, moment: Moment, model: Model = Model.TARGET) -> Reading | None:

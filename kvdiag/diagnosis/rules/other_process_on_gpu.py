@@ -41,15 +41,16 @@ def check(case: Case) -> Iterator[Finding]:
             stake=to_gib(foreign) or 0.0,
         )
         return
-    held = judgements.held_before_start(case)
-    if held is None or case.opening is None:
+    held, card = judgements.held_before_start(case), judgements.printed_card(case)
+    if held is None or card is None or case.opening is None:
         return
+    line = judgements.card_line(case)
     yield Finding(
         summary=f"{format_gib(held)} of the card were in use before loading:"
         f" {format_gib(case.opening.available)} were free",
         why="Another process, or what is left of a dead one, holds it. The budget is a share of what was free.",
         formula="card − free before loading − this process's own start",
-        evidence=cite(case.opening),
+        evidence=(*cite(line, figure="capacity_gib", value=to_gib(card, 4)), *cite(case.opening)),
         remedies=remedies(
             Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
             lower_fraction(case, None) if judgements.memory_ran_out(case) is not None else None,

@@ -239,3 +239,123 @@ def test_a_pool_with_the_window_layers_tokens_is_not_the_full_pool() -> None:
     assert (cut.pools[0].sliding_window, cut.kv_tokens) == (True, None)
     whole = ledger(*LOAD, split, window, "KV Cache is allocated. #tokens: 375360, K size: 2.10 GB, V size: 1.40 GB")
     assert whole.kv_tokens == 375360
+
+
+SPARSE = (
+    "server_args=ServerArgs(model_path='deepseek-ai/DeepSeek-V3.2', tp_size=8, page_size=64, mem_fraction_static=0.85)",
+    "Load weight begin. avail mem=138.00 GB",
+    "Load weight end. elapsed=60.0 s, type=DeepseekV32ForCausalLM, quant=fp8, avail mem=52.00 GB, mem usage=86.00 GB.",
+)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "row", "layers"),
+    [("torch.bfloat16", 1152 + 132, 61), ("torch.float8_e4m3fn", 656 + 132, 61), ("torch.float8_e4m3fn", 708, 61)],
+)
+def test_index_keys_stand_apart_from_the_kv_that_one_line_prints_with_them(dtype: str, row: int, layers: int) -> None:
+    tokens = 400_000
+    size = (tokens + 64) * row * layers / GIB
+    one = ledger(
+        *SPARSE,
+        f"KV Cache is allocated. dtype: {dtype}, #tokens: {tokens}, KV size: {size:.2f} GB",
+        f"Memory pool end. avail mem={52 - size:.2f} GB",
+    )
+    kv, index = one.taken(Pool.KV_CACHE), one.taken(Pool.INDEXER_CACHE)
+    assert kv is not None and index is not None and one.kv_size == kv + index
+    assert index / GIB == pytest.approx((tokens + 64) * 132 * layers / GIB, abs=0.003)
+    assert {e.basis for e in one.entries if e.pool in (Pool.KV_CACHE, Pool.INDEXER_CACHE)} == {Basis.DERIVED}
+
+
+def test_a_sparse_pool_of_no_known_row_is_left_whole() -> None:
+    one = ledger(
+        *SPARSE,
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 400000, KV size: 21.00 GB",
+        "Memory pool end. avail mem=31.00 GB",
+    )
+    assert one.taken(Pool.INDEXER_CACHE) is None
+    assert gib(one, Pool.KV_CACHE) == 21.0
+
+
+def test_an_index_pool_with_a_line_of_its_own_is_no_draft() -> None:
+    one = ledger(
+        *LOAD,
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 170000, K size: 2.10 GB, V size: 2.10 GB",
+        "MiniMax index-K index KV Cache is allocated. dtype: torch.bfloat16, #tokens: 170000, KV size: 0.10 GB",
+        "Memory pool end. avail mem=17.40 GB",
+    )
+    assert gib(one, Pool.INDEXER_CACHE) == 0.1
+    assert one.draft_pools == []
+
+
+WARM_UP = "Required memory for warmup: {need}GB, Available memory: {free}GB"
+
+
+def test_what_a_deepgemm_warm_up_keeps_between_its_lines_is_booked_apart() -> None:
+    one = ledger(
+        *LOAD,
+        *POOL,
+        WARM_UP.format(need=1.01, free=11.0),
+        WARM_UP.format(need=0.47, free=10.9),
+        WARM_UP.format(need=0.71, free=10.7),
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=10.66 GB",
+    )
+    (entry,) = [e for e in one.entries if "DeepGEMM" in e.what]
+    assert (entry.pool, entry.basis, round(entry.size / GIB, 2)) == (Pool.WORKSPACE, Basis.DERIVED, 0.3)
+    assert "1.01 GiB" in entry.what
+    assert gib(one, Pool.WORKSPACE) == 0.62  # 11.28 − 10.66, the rest of the step included
+
+
+@pytest.mark.parametrize("lines", [((0.71, 11.0),), ((0.71, 63.0), (0.47, 62.5))])
+def test_a_deepgemm_warm_up_that_does_not_tell_what_it_keeps_is_named_and_not_booked(
+    lines: tuple[tuple[float, float], ...],
+) -> None:
+    one = ledger(
+        *LOAD,
+        *POOL,
+        *(WARM_UP.format(need=need, free=free) for need, free in lines),
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=10.66 GB",
+    )
+    (entry,) = [e for e in one.entries if e.pool is Pool.WORKSPACE]
+    assert "DeepGEMM" in entry.what and round(entry.size / GIB, 2) == 0.62
+
+
+def test_a_deepgemm_warm_up_within_a_capture_is_named_there_and_the_printed_figure_stands() -> None:
+    one = ledger(
+        *LOAD,
+        *POOL,
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=11.28 GB",
+        WARM_UP.format(need=1.01, free=11.0),
+        WARM_UP.format(need=0.71, free=10.8),
+        "Capture cuda graph end. Time elapsed: 38.12 s. mem usage=1.21 GB. avail mem=10.07 GB.",
+    )
+    (entry,) = [e for e in one.entries if e.pool is Pool.CUDA_GRAPHS]
+    assert (entry.basis, round(entry.size / GIB, 2)) == (Basis.PRINTED, 1.21)
+    assert "11.00 GiB free at its first line, 10.80 GiB at its last" in entry.what
+
+
+GB10 = (
+    "Failed to get GPU memory capacity from nvidia-smi. Falling back to torch.cuda.mem_get_info(). Reported total GPU"
+    " memory per device (MiB): [122501], using min: 122501 MiB."
+)
+
+
+def test_what_no_line_explains_says_what_readings_mean_where_host_and_gpu_share_memory() -> None:
+    drop = ("Load weight begin. avail mem=100.00 GB", LOAD[1].replace("21.71", "26.90"))
+    (shared,) = [e for e in ledger(GB10, *drop).entries if e.pool is Pool.UNEXPLAINED]
+    (alone,) = [e for e in ledger(*drop).entries if e.pool is Pool.UNEXPLAINED]
+    assert shared.size == alone.size and round(shared.size / GIB, 2) == 0.77
+    assert "share one memory" in shared.what and alone.what == ""
+
+
+def test_the_card_s_size_has_its_line() -> None:
+    one = ledger(GB10, *LOAD)
+    assert one.capacity is not None and one.capacity_line is not None
+    assert "122501" in one.capacity_line.text
+
+
+def test_a_log_that_begins_at_the_pool_opens_before_it() -> None:
+    one = ledger(*POOL, "Capture cuda graph begin. This can take up to several minutes. avail mem=10.66 GB")
+    assert one.opening is not None and one.opening_basis is Basis.DERIVED
+    assert round(one.opening.available / GIB, 2) == 21.7  # 10.42 of the pool and 11.28 after it
+    assert gib(one, Pool.KV_CACHE) == 10.42
+    assert one.earlier == [] and len(one.readings) == 2

@@ -13,6 +13,13 @@ _PACKED_EXTRA = 80
 """Bytes an FP8 row has beyond kv_lora_rank + rope: 16 of scales, and the rotary part kept in bf16 (64 more)."""
 
 
+LATENT_ROW = 576
+"""Values of a latent row: kv_lora_rank 512 + rope 64, of every public sparse model."""
+_INDEX_KEY = 132
+"""Bytes of an index key: 128 of FP8 and a scale of 4."""
+_INDEX_KEY_NPU = 256
+
+
 @dataclass(frozen=True, slots=True)
 class SparseCell:
     """Bytes a token takes on one rank: as the sizing charges it, as the pools store it, and its rows alone."""
@@ -49,3 +56,15 @@ def bytes_per_token(
             charged_row = stored_row
     stored_index = geometry.index_dim * 2 if platform == "npu" else index
     return SparseCell((charged_row + index) * layers, (stored_row + stored_index) * layers, stored_row * layers)
+
+
+def layer_rows(kv_dtype: str | None, platform: str | None) -> tuple[tuple[int, int], ...]:
+    """The sizes in bytes that a layer's latent row and its index key may have in a pool, the likeliest first.
+
+    Source: as bytes_per_token().
+    """
+    key = _INDEX_KEY_NPU if platform == "npu" else _INDEX_KEY
+    packed, raw, wide = (LATENT_ROW + _PACKED_EXTRA, key), (LATENT_ROW, key), (LATENT_ROW * 2, key)
+    if kv_dtype in (None, "auto"):
+        return wide, packed, raw
+    return (packed, raw) if element_size(kv_dtype) == 1.0 else (wide,)

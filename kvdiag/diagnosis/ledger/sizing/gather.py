@@ -15,7 +15,6 @@ from kvdiag.diagnosis.events.kv_pool import (
     SlidingWindowUsage,
 )
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
-from kvdiag.diagnosis.events.platform import UnifiedMemoryDevice
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
@@ -32,6 +31,7 @@ from kvdiag.diagnosis.ledger.sizing.rank_memory import (
     rank_memory,
     smallest_rank,
 )
+from kvdiag.diagnosis.ledger.sizing.unified import unified_device
 
 _SPARSE = ("DeepseekV32", "GlmMoeDsa", "Glm5")
 _NO_MODEL = ("NGRAM",)
@@ -57,15 +57,15 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, ob
         fraction=launch.number_of("mem_fraction_static"),
         fraction_given=None if fraction is None else fraction.origin == "given",
         release=launch.releases,
-        platform=_platform(launch),
+        platform=platform_of(launch),
         attention_backend=_text(launch, "attention_backend"),
         family=_family(launch, smallest, geometry, architecture),
         geometry=geometry,
         model=model,
         architecture=architecture,
-        kv_dtype=_kv_dtype(launch, smallest),
+        kv_dtype=kv_dtype_of(launch, smallest),
         multimodal=_is_multimodal(architecture),
-        unified_memory=launch.has(UnifiedMemoryDevice),
+        unified_memory=unified_device(launch) is not None,
         reserved=_reserved(launch),
         post_capture=launch.has(PostCapturePool),
         page_size=_whole(launch, "page_size") or 1,
@@ -178,7 +178,7 @@ def _family(
     target = [pool for pool in ledger.pools if pool.model is Model.TARGET] if ledger else []
     if launch.has(SlidingWindowPool, SlidingWindowUsage) or any(pool.sliding_window for pool in target):
         return Family.SWA
-    sparse = any(name in (architecture or "") for name in _SPARSE) or bool(geometry and geometry.index_dim)
+    sparse = is_sparse(architecture, geometry)
     latent = bool(geometry and geometry.kv_lora_rank)
     if target and target[0].size is not None:
         known_heads = geometry is not None and geometry.kv_heads and not latent
@@ -196,10 +196,16 @@ def _family(
     return Family.SWA if geometry.swa_layers else Family.MHA
 
 
-def _kv_dtype(launch: Launch, ledger: Ledger | None) -> str | None:
-    said = launch.last(KVCacheDtype)
-    if said is not None and said.dtype:
-        return said.dtype
+def is_sparse(architecture: str | None, geometry: Geometry | None) -> bool:
+    """Whether a model keeps index keys beside its latent rows (DSA, NSA)."""
+    return any(name in (architecture or "") for name in _SPARSE) or bool(geometry and geometry.index_dim)
+
+
+def kv_dtype_of(launch: Launch, ledger: Ledger | None) -> str | None:
+    """The element type of the KV cache: of its own line, of the pool line, else as the arguments have it."""
+    said = [event.dtype for event in launch.each(KVCacheDtype) if event.dtype and not event.draft]
+    if said:
+        return said[-1]
     printed = next((pool.dtype for pool in ledger.pools if pool.dtype), None) if ledger else None
     return printed or _text(launch, "kv_cache_dtype")
 
@@ -222,7 +228,8 @@ def _parallel(launch: Launch, key: str) -> int:
     return 1 if seen is None else seen + 1
 
 
-def _platform(launch: Launch) -> str | None:
+def platform_of(launch: Launch) -> str | None:
+    """ "hip", "npu", or the device argument."""
     for oom in launch.each(DeviceOutOfMemory):
         if (oom.device or "").lower() == "hip":
             return "hip"

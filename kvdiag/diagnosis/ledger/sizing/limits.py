@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kvdiag.diagnosis.ledger.sizing.budget import Budget, implied_fraction
+from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.readings import EXACT
 from kvdiag.diagnosis.ledger.sizing.swa import SplitRule
@@ -224,11 +225,11 @@ def _exact(inputs: SizingInputs, budget: Budget, gap: float) -> Limit:
             costs=costs,
             gap=gap,
         )
-    kind, sentence = _share(inputs, budget)
+    kind, sentence = _share(inputs, budget, gap)
     return Limit(kind=kind, sentence=sentence, smallest=smallest, costs=costs, gap=gap)
 
 
-def _share(inputs: SizingInputs, budget: Budget) -> tuple[LimitedBy, str]:
+def _share(inputs: SizingInputs, budget: Budget, gap: float) -> tuple[LimitedBy, str]:
     """A second pool that takes a large part of the budget, or plain memory."""
     way = budget.arithmetic
     assert way is not None
@@ -246,6 +247,12 @@ def _share(inputs: SizingInputs, budget: Budget) -> tuple[LimitedBy, str]:
             if way.split is SplitRule.REQUEST_CAP:
                 return LimitedBy.REQUEST_SLOTS, f"{by}, by the number of requests"
             return LimitedBy.SWA_RATIO, f"{by}, by --swa-full-tokens-ratio {way.ratio:g}"
+    if inputs.unified_memory and abs(gap) > HALF_DIGIT:
+        size = "smaller" if gap > 0 else "larger"
+        return LimitedBy.MEMORY, (
+            f"memory: the pool is {abs(gap):.2f} GiB {size} than the two readings give; host and GPU share one memory, "
+            "so page cache, swap and other programs move what is available between a reading and the measurement"
+        )
     return LimitedBy.MEMORY, f"memory: the budget of {kv:.3f} GiB is used to the last page"
 
 

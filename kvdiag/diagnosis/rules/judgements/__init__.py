@@ -110,6 +110,7 @@ from kvdiag.diagnosis.rules.judgements.pools import (
 )
 from kvdiag.diagnosis.rules.judgements.surroundings import (
     balance_check_is_false,
+    card_line,
     failed_first,
     held_before_start,
     held_by,
@@ -128,6 +129,7 @@ __all__ = [
     "attends_in_data_parallel",
     "balance_check_is_false",
     "cap",
+    "card_line",
     "capture_errors",
     "capture_overflow",
     "cause_of_room",

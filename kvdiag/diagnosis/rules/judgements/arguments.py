@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
-from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
-from kvdiag.diagnosis.events.libraries import DeviceFull
 from kvdiag.diagnosis.events.pattern import Event
-from kvdiag.diagnosis.events.platform import UnifiedMemoryDevice
 from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.ledger.sizing import unified
 from kvdiag.diagnosis.rules.rule import Case
 
 
@@ -134,10 +132,5 @@ def keeps_experts(case: Case) -> bool:
 
 
 def unified_device(case: Case) -> Event | None:
-    """The line that names a device whose memory is the host's."""
-    found = case.launch.first(UnifiedMemoryDevice)
-    if found is not None:
-        return found
-    named: list[Event] = [e for e in case.launch.each(DeviceNamed) if re.search(r"GB10|Thor|Orin", e.name or "")]
-    named += [e for e in case.launch.each(DeviceFull) if e.device == "NvMap"]  # the driver of Tegra alone has it
-    return named[0] if named else None
+    """The line that shows a device whose memory is the host's."""
+    return unified.unified_device(case.launch)

@@ -50,6 +50,7 @@ from kvdiag.diagnosis.events.requests import (
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused
 from kvdiag.diagnosis.events.weights import LoadBarrier, Offload
 from kvdiag.diagnosis.ledger.model import Basis, Pool
+from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload, unified_device
 from kvdiag.diagnosis.rules.judgements.captures import capture_errors
@@ -88,9 +89,21 @@ def balance_check_is_false(case: Case) -> bool:
 
 def printed_card(case: Case) -> Bytes | None:
     """The card's size as a line prints it, not as free memory suggests."""
-    known = [x.capacity for x in case.ledgers if x.capacity is not None and x.capacity_basis is Basis.PRINTED]
-    known += [x.capacity for x in case.launch.each(DeviceOutOfMemory) if x.capacity is not None]
-    return min(known) if known else None
+    found = _printed_card(case)
+    return found[0] if found else None
+
+
+def card_line(case: Case) -> LogLine | None:
+    """The line that printed_card() is read from."""
+    found = _printed_card(case)
+    return found[1] if found else None
+
+
+def _printed_card(case: Case) -> tuple[Bytes, LogLine | None] | None:
+    ranks = [x for x in case.ledgers if x.capacity_basis is Basis.PRINTED]
+    known = [(x.capacity, x.capacity_line) for x in ranks if x.capacity is not None]
+    known += [(x.capacity, x.line) for x in case.launch.each(DeviceOutOfMemory) if x.capacity is not None]
+    return min(known, key=lambda found: found[0]) if known else None
 
 
 def held_by(case: Case) -> Bytes | None:
