@@ -16,9 +16,10 @@ from django.views.decorators.http import require_GET, require_POST
 from ingest.models import StoredReport
 from reports.alerts import Thresholds
 from reports.deployments_history import budgets, history
+from reports.deployments_predictions import predictions_of
 from reports.deployments_series import series_of
 from reports.deployments_watch import refresh
-from reports.models import Baseline, Comparison, SearchEntry, TrackedFinding
+from reports.models import Alert, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
 from reports.words import SEVERITIES
 from teams import access, deployments
 from teams.access import Action
@@ -28,6 +29,7 @@ from teams.models import Deployment, Membership
 MOST_LAUNCHES = 200
 MOST_STARTS = 50  # rows of the table; the drawing has all
 MOST_BUDGETS = 12
+MOST_PREDICTIONS = 12
 PERIODS = {"35": "5 weeks", "182": "6 months", "all": "All"}
 
 
@@ -57,6 +59,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         .defer("report__document")
         .first()
     )
+    predictions = list(predictions_of(deployment)[:MOST_PREDICTIONS])
     context = {
         "section": "dashboard",
         "deployment": deployment,
@@ -73,9 +76,8 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
             deployment.findings.filter(state__in=TrackedFinding.COUNTED).order_by("-last_seen"),
             key=lambda each: SEVERITIES.index(each.severity) if each.severity in SEVERITIES else len(SEVERITIES),
         ),
-        "predictions": deployment.predictions.exclude(outcome=None)
-        .select_related("outcome__upload")
-        .order_by("-made_at")[:8],
+        "predictions": predictions,
+        "last_prediction": next((each for each in predictions if each.error_percent is not None), None),
         "alerts": deployment.alerts.select_related("report__upload").defer("report__document").order_by("-at")[:8],
         "period": period,
         "periods": PERIODS.items(),
@@ -129,7 +131,8 @@ def merge(source: Deployment, target: Deployment, *, by: Any) -> None:
     """Move all launches of one deployment into another, with their history, findings and place in the search."""
     with transaction.atomic():
         deployments.merge_deployments(source, target, by=by)
-        SearchEntry.objects.filter(deployment=source).update(deployment=target)
+        for kept in (SearchEntry, Prediction, Alert):
+            kept.objects.filter(deployment=source).update(deployment=target)
         refresh(target)
 
 

@@ -232,16 +232,20 @@ class SearchEntry(models.Model):
 class Prediction(models.Model):
     """What a what-if scenario foresaw, kept until a launch of the deployment shows how true it was.
 
-    change           the flags of the scenario: {"mem_fraction_static": 0.92}
+    launch_number    the launch of the report that was changed; None for its last
+    change           the arguments of the scenario: {"mem_fraction_static": 0.92}; None unsets one
     tokens, free_gib foreseen KV tokens and free memory on each rank
-    outcome          the launch with those flags; error_percent compares its tokens with the foreseen ones
+    kept_by_name     who keeps the scenario; "" for what a remedy of the report promises
+    outcome          the launch with those arguments; error_percent compares its tokens with the foreseen ones
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="predictions")
     report = models.ForeignKey(StoredReport, on_delete=models.CASCADE, related_name="predictions")
+    launch_number = models.PositiveIntegerField(null=True, blank=True)
     change = models.JSONField(default=dict)
     tokens = models.BigIntegerField(null=True)
     free_gib = models.FloatField(null=True)
+    kept_by_name = models.CharField(max_length=150, blank=True)
     made_at = models.DateTimeField(default=timezone.now, editable=False)
     outcome = models.ForeignKey(StoredReport, on_delete=models.SET_NULL, null=True, related_name="+")
     printed_tokens = models.BigIntegerField(null=True, blank=True)
@@ -249,3 +253,18 @@ class Prediction(models.Model):
 
     def __str__(self) -> str:
         return f"{self.deployment}: {self.change}"
+
+    @property
+    def flags(self) -> list[str]:
+        """The change as flags: `--mem-fraction-static 0.92`; one that is taken out has "no" before it."""
+        spelled = []
+        for name, value in self.change.items():
+            flag = "--" + name.replace("_", "-")
+            spelled.append(f"no {flag}" if value is None else flag if value is True else f"{flag} {value}")
+        return spelled
+
+    @property
+    def free_error_gib(self) -> float | None:
+        """By how much more memory was free than foreseen, GiB; None where either is unknown."""
+        printed = self.outcome.free_gib if self.outcome else None
+        return None if printed is None or self.free_gib is None else printed - self.free_gib

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from ingest.models import StoredReport, Upload
 from ingest.sender import sent_it
 from reports import sharing_redaction, sharing_trash
-from reports.models import Alert, Channel, ShareLink, TrackedFinding
+from reports.models import Alert, Channel, Prediction, ShareLink, TrackedFinding
 from teams import access
 from teams.access import Action
 from teams.audit import record
@@ -209,6 +209,20 @@ def export_lines(team: Team, *, whole: bool) -> Iterator[str]:
         "at",
     ):
         yield line("alert", row)
+    for row in _rows(
+        Prediction.objects.filter(deployment__team=team),
+        "deployment__public_id",
+        "report__upload__public_id",
+        "change",
+        "tokens",
+        "free_gib",
+        "kept_by_name",
+        "made_at",
+        "outcome__upload__public_id",
+        "printed_tokens",
+        "error_percent",
+    ):
+        yield line("prediction", row)
     links = ShareLink.objects.filter(upload__team=team)
     for row in _rows(
         links, "upload__public_id", "hint", "what", "who", "created_at", "expires_at", "views", "revoked_at"

@@ -9,6 +9,8 @@ from django.urls import reverse
 
 from ingest.models import Upload
 from ingest.sender import may_manage, sent_it
+from reports.deployments_predictions import kept_scenarios
+from reports.scenarios import may_keep
 from teams import access
 from teams.access import Action
 from teams.models import Team
@@ -29,6 +31,8 @@ def tools_of(request: HttpRequest, upload: Upload) -> dict[str, Any]:
         "may_trash": upload.team_id is not None and access.may(request.user, Action.DELETE, upload),
         "may_redact": upload.team_id is not None and access.may(request.user, Action.REDACT, upload),
         "may_pin": upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload),
+        "may_keep": may_keep(request, upload),
+        "kept": kept_scenarios(upload)[:20] if upload.team_id is not None else [],
         "report": upload.report,
         "actions_more": "reports/team/report_actions.html",
         "finding_tools": "reports/team/finding_tools.html",

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from reports import alerts_pages, dashboard, deployments, findings_list, sharing, sharing_pages
+from reports import alerts_pages, dashboard, deployments, findings_list, scenarios, sharing, sharing_pages
 
 urlpatterns = [
     path("dashboard/", dashboard.dashboard, name="dashboard"),
@@ -20,6 +20,8 @@ urlpatterns = [
     path("r/<str:public_id>/restore/", sharing_pages.restore_upload, name="restore_upload"),
     path("r/<str:public_id>/claim/", sharing_pages.claim, name="claim"),
     path("r/<str:public_id>/hide/", sharing_pages.redact, name="redact"),
+    path("r/<str:public_id>/scenarios/", scenarios.keep_scenario, name="keep_scenario"),
+    path("scenarios/<int:scenario>/drop/", scenarios.drop_scenario, name="drop_scenario"),
     path("shares/<str:public_id>/revoke/", sharing.share_revoke, name="share_revoke"),
     path("s/<str:token>/", sharing.shared_page, name="shared"),
     path("s/<str:token>/seen", sharing.shared_seen, name="shared_seen"),

@@ -26,13 +26,15 @@ from kvdiag.api.schemas import (
     FindingPage,
     LaunchOut,
     MergeIn,
+    PredictionOut,
 )
 from reports.alerts_findings import set_state
 from reports.cursor import page
 from reports.deployments import merge as merge_into
 from reports.deployments import pin
+from reports.deployments_predictions import drop_scenario, predictions_of
 from reports.deployments_series import series_of
-from reports.models import Alert, Baseline, Comparison, TrackedFinding
+from reports.models import Alert, Baseline, Comparison, Prediction, TrackedFinding
 from teams import access, deployments
 from teams.access import Action
 from teams.audit import person_name, record
@@ -163,6 +165,49 @@ def read_launches(
             }
         )
     return rows
+
+
+@router.get(
+    "/deployments/{deployment_id}/predictions",
+    auth=Token(),
+    response=answers(200, list[PredictionOut]),
+    summary="Its predictions",
+)
+def read_predictions(
+    request: HttpRequest, deployment_id: Path[Id], limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> Any:
+    """Scenarios that were kept, tried or not, and remedies that were tried; newest first."""
+    spend(request)
+    return [prediction_shown(each) for each in predictions_of(find(request, deployment_id))[:limit]]
+
+
+def prediction_shown(each: Prediction) -> dict[str, Any]:
+    """A prediction as the API gives it."""
+    return {
+        "id": each.pk,
+        "report": each.report.upload.public_id,
+        "kept_by": each.kept_by_name,
+        "outcome": each.outcome.upload.public_id if each.outcome else None,
+        "printed_free_gib": each.outcome.free_gib if each.outcome else None,
+        **{
+            name: getattr(each, name)
+            for name in ("change", "made_at", "tokens", "free_gib", "printed_tokens", "error_percent")
+        },
+    }
+
+
+@router.delete(
+    "/predictions/{prediction_id}", auth=Token(), response=answers(204, None), summary="Forget a kept scenario"
+)
+def drop_prediction(request: HttpRequest, prediction_id: Annotated[int, Path(ge=1, le=2**62)]) -> Any:
+    """Forget a scenario that was kept."""
+    user = spend(request)
+    must_read(request)
+    kept = access.visible(Prediction, to=user).exclude(kept_by_name="").select_related("deployment__team")
+    prediction = get_object_or_404(kept, pk=prediction_id)
+    must(user, Action.EDIT, prediction)
+    drop_scenario(prediction, by=user)
+    return Status(204, None)
 
 
 @router.put(

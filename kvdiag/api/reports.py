@@ -20,8 +20,8 @@ from reports.cursor import page
 from reports.dashboard import with_reports
 from reports.dashboard_search import found_reports
 from reports.deployments_changes import explain, launch_of
-from reports.deployments_predictions import keep_prediction
-from reports.document import dig, launches, listed
+from reports.deployments_predictions import NothingToKeep, keep_scenario
+from reports.document import launches, listed
 from reports.stored import log_files
 from reports.what_if import answer
 from teams import access
@@ -220,9 +220,12 @@ def what_if(request: HttpRequest, report_id: Path[Id], scenario: ScenarioIn) -> 
         raise No(400, "invalid", str(found.get("error") or "This scenario cannot be meant."))
     if scenario.keep:
         must(user, Action.EDIT, upload)
-        if upload.deployment is not None:
-            tokens, free = dig(found, "tokens", "after"), dig(found, "free_gib", "after")
-            keep_prediction(upload.deployment, stored, dict(scenario.change), tokens=tokens, free_gib=free)
+        if upload.deployment is None:
+            raise No(422, "invalid", "keep: this report belongs to no deployment.")
+        try:
+            keep_scenario(upload.deployment, stored, launch, found, by=user)
+        except NothingToKeep as nothing:
+            raise No(422, "invalid", f"keep: {nothing}") from None
     return found
 
 

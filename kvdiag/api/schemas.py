@@ -139,6 +139,22 @@ class LaunchOut(Schema):
     explained: dict[str, Any]
 
 
+class PredictionOut(Schema):
+    """What a scenario or a remedy foresaw, and what the start that ran with it printed; null while none has."""
+
+    id: int
+    report: str
+    change: dict[str, str | float | int | bool | None]
+    kept_by: str = Field(description="Who keeps it; empty for a remedy of the report")
+    made_at: datetime
+    tokens: int | None
+    free_gib: float | None
+    outcome: str | None = Field(description="The report on the start that ran with it")
+    printed_tokens: int | None
+    printed_free_gib: float | None
+    error_percent: float | None = Field(description="Of the tokens")
+
+
 class BaselineIn(Body):
     """The report whose launch is the baseline."""
 

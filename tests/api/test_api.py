@@ -220,6 +220,24 @@ def test_a_kept_scenario_is_compared_with_the_launch_that_tries_it(
     world.launch(fraction=0.9, tokens=prediction.tokens)
     prediction.refresh_from_db()
     assert prediction.error_percent == 0
+    client, deployment = keyed(world.bob), stored.upload.deployment
+    assert deployment is not None
+    (told,) = client.get(f"{V1}/deployments/{deployment.public_id}/predictions").json()
+    assert (told["change"], told["kept_by"]) == ({"mem_fraction_static": 0.9}, "Bob Example")
+    assert (told["tokens"], told["printed_tokens"], told["error_percent"]) == (prediction.tokens,) * 2 + (0,)
+    assert client.delete(f"{V1}/predictions/{told['id']}").status_code == 204
+    assert not Prediction.objects.exists()
+
+
+@pytest.mark.parametrize("change", [{}, {"mem_fraction_static": 0.88}, {"mem_fraction_static": 0.5}])
+def test_a_scenario_that_nothing_could_be_compared_with_is_not_kept(
+    world: World, keyed: Keyed, stored: StoredReport, change: dict[str, float]
+) -> None:
+    """No change, the observed value again, a fraction at which the server does not start."""
+    body = {"change": change, "keep": True}
+    answer = keyed(world.bob).post(f"{V1}/reports/{stored.upload.public_id}/what-if", body, content_type=JSON)
+    assert (answer.status_code, code(answer)) == (422, "invalid")
+    assert not Prediction.objects.exists()
 
 
 def test_a_scenario_that_cannot_be_meant_is_refused(world: World, keyed: Keyed, stored: StoredReport) -> None:

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from ingest.models import StoredReport
 from reports import sharing_links, sharing_trash
-from reports.models import Channel, SavedView, TrackedFinding
+from reports.models import Channel, Prediction, SavedView, TrackedFinding
 from reports.sharing_links import What, Who, Wish
 from teams import services
 from teams.models import Role, Scope
@@ -74,6 +74,7 @@ RULES: dict[str, Rule] = {
     "upload-cancel": EDIT, "upload-retry": EDIT, "upload-delete": EDIT, "trash_upload": EDIT, "restore_upload": EDIT,
     "redact": Rule("editor", "editor"), "share_sheet": Rule("editor", "editor"), "share_revoke": EDIT,
     "claim": EDIT, "deployment": READ, "deployment_change": EDIT, "pin_baseline": EDIT,
+    "keep_scenario": EDIT, "drop_scenario": EDIT,
     "shared": Rule("viewer", "viewer"), "shared_seen": Rule(None, "viewer"), "shared_log": READ,
     "shared_log_find": READ, "shared_json": READ,
     "upload": Rule(OPEN, OPEN), "sample": Rule(None, OPEN),
@@ -89,6 +90,7 @@ API: dict[tuple[str, str], Rule] = {
     ("POST", "restore_report"): Rule("editor"), ("GET", "list_deployments"): Rule(SIGNED),
     ("GET", "read_deployment"): READ, ("PATCH", "change_deployment"): Rule("editor"),
     ("POST", "merge_deployment"): Rule("editor"), ("GET", "read_launches"): READ,
+    ("GET", "read_predictions"): READ, ("DELETE", "drop_prediction"): Rule("editor"),
     ("PUT", "put_baseline"): Rule("editor"), ("DELETE", "drop_baseline"): Rule("editor"),
     ("GET", "list_findings"): Rule(SIGNED), ("PATCH", "change_finding"): Rule("editor"),
     ("GET", "list_alerts"): Rule(SIGNED), ("GET", "metrics"): Rule(SIGNED),
@@ -166,11 +168,13 @@ def scene(world: World) -> Scene:
     )
     channel = Channel.objects.create(team=world.team, kind="webhook", address="https://hooks.example.org/x")
     view = SavedView.objects.create(team=world.team, owner=None, name="ours", query="state=failed")
+    scenario = Prediction.objects.create(deployment=deployment, report=stored, change={}, kept_by_name=SECRET)
     member = world.team.memberships.get(user=world.vera)
     values = {
         "public_id": row.public_id, "slug": world.team.slug, "secret": "never-made", "token": token,
         "rule_id": "thin-slack-after-capture", "member": str(member.pk), "invited": str(invited.pk),
         "key": "kimi-k25-8gpu", "sha256": "0" * 64, "number": "0", "report_id": row.public_id,
+        "scenario": str(scenario.pk),
     }  # fmt: skip
     special = {
         "invitation": {"secret": invitation.split("/")[2]},
@@ -241,7 +245,7 @@ def test_pages_are_read_by_those_who_may(scene: Scene) -> None:
 
 
 def test_changes_are_made_by_those_who_may(scene: Scene) -> None:
-    forms = {"claim": {"team": scene.world.team.slug, "delete_token": "shown once"}}
+    forms = {"keep_scenario": {"launch": "1"}, "claim": {"team": scene.world.team.slug, "delete_token": "shown once"}}
     wrong = []
     for person in PERSONS:
         for name in PAGES:
@@ -333,7 +337,7 @@ def call(scene: Scene, client: Client, method: str, name: str) -> HttpResponse:
     values = {
         "report_id": scene.special["restore_upload"]["public_id"] if name == "restore_report" else report,
         "deployment_id": deployment.public_id, "finding_id": finding.public_id, "share_id": link.public_id,
-        "token_id": scene.special["team_token_revoke"]["token"],
+        "token_id": scene.special["team_token_revoke"]["token"], "prediction_id": scene.values["scenario"],
     }  # fmt: skip
     path = ADDRESSES[f"api-v1:{name}"]
     for part, value in values.items():

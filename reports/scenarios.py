@@ -1,0 +1,75 @@
+"""Keeping a what-if scenario until a launch of the deployment shows how true it was."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from ingest.models import Upload
+from ingest.views import upload_of
+from reports import deployments_predictions, what_if
+from reports.document import launches
+from reports.models import Prediction
+from teams import access
+from teams.access import Action
+
+PREFIX = "wf."  # before the settings of a scenario in a report page's address
+MOST = 2000  # characters of such an address
+
+
+def asked(query: QueryDict | dict[str, str]) -> dict[str, str]:
+    """The settings of a scenario among the values of an address or a form."""
+    return {name.removeprefix(PREFIX): str(value) for name, value in query.items() if name.startswith(PREFIX) and value}
+
+
+def may_keep(request: HttpRequest, upload: Upload) -> bool:
+    """True for the deployment's editors."""
+    return upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload)
+
+
+@login_required
+@require_POST
+def keep_scenario(request: HttpRequest, public_id: str) -> HttpResponse:
+    """Keep the scenario of the form: what the page's address held, and what was typed where no script runs."""
+    upload = upload_of(request, public_id)
+    deployment, stored = upload.deployment, upload.report
+    if deployment is None or stored is None:
+        raise Http404
+    if not may_keep(request, upload):
+        return render(request, "teams/not_allowed.html", {"team": upload.team}, status=403)
+    number = request.POST.get("launch", "")
+    launch = next((each for each in launches(stored.document) if str(each.get("number")) == number), None)
+    if launch is None:
+        raise Http404
+    held = dict(parse_qsl(request.POST.get("scenario", "")[:MOST].removeprefix("?")))
+    settings = asked(held) | asked(request.POST)
+    found, status = what_if.answer(launch, settings)
+    try:
+        if status != 200:
+            raise deployments_predictions.NothingToKeep(str(found["error"]))
+        deployments_predictions.keep_scenario(deployment, stored, launch, found, by=request.user)
+    except deployments_predictions.NothingToKeep as nothing:
+        messages.error(request, str(nothing))
+    else:
+        messages.success(request, f"Kept. The start of {deployment.name} that runs with it is compared with it.")
+    query = urlencode({"launch": number} | {f"{PREFIX}{name}": value for name, value in settings.items()})
+    return HttpResponseRedirect(f"{reverse('report', args=[upload.public_id])}?{query}#scenarios")
+
+
+@login_required
+@require_POST
+def drop_scenario(request: HttpRequest, scenario: int) -> HttpResponse:
+    """Forget a scenario that was kept."""
+    visible = access.visible(Prediction, to=request.user).exclude(kept_by_name="")
+    prediction = get_object_or_404(visible.select_related("deployment__team", "report__upload"), pk=scenario)
+    if not access.may(request.user, Action.EDIT, prediction):
+        return render(request, "teams/not_allowed.html", {"team": prediction.deployment.team}, status=403)
+    deployments_predictions.drop_scenario(prediction, by=request.user)
+    messages.success(request, "The scenario is forgotten.")
+    return HttpResponseRedirect(f"{reverse('report', args=[prediction.report.upload.public_id])}#scenarios")
