@@ -32,12 +32,20 @@ _FEW: Final = 2 << 10  # bytes kept behind a line that is neither long nor speak
 _LONG: Final = 400
 _BEGINNING: Final = 40  # characters that tell where in a line its message begins
 _BEFORE: Final = 4 << 10  # of an overlong line, kept before a phrase
+_BEFORE_NEXT: Final = 512  # of a line, kept for the masking of the next: a secret's name may end it
 
 # A line as SGLang prints it and nothing else on it: most lines by far.
 _PLAIN: Final = re.compile(
     r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)((?: [A-Z][A-Z_]{0,15}\d{1,6}){0,8})\] ([^\[\x00-\x1f\x7f\\]*)$"
 )
 _TROUBLE: Final = re.compile(rb"Traceback|Error|rror:|xception|out of memory|[Kk]illed|SIGQUIT|died|exit code")
+_DIGITS: Final = b"0123456789"
+_SHAPES: Final = 256
+# A batch line of nothing but keys and figures, of which digits alone can make no secret and no address.
+_FIGURES: Final = re.compile(
+    r"[A-Za-z ]{1,40}[.,] "
+    r"(?:[#A-Za-z][#A-Za-z /().-]{0,60}: (?:-?\d{1,20}(?:\.\d{1,20})?%?|True|False)(?:, |,?$)){1,40}"
+)
 _STRING_BREAK: Final = re.compile(r'(?<!\\)\\n(?:",?\s{0,40}"?)?')
 _STRING_END: Final = re.compile(r'(?<!\\)\\n",\s{0,40}"')
 _NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
@@ -112,10 +120,10 @@ class FileInfo:
 class Following:
     """The lines after one, decoded when they are asked for."""
 
-    __slots__ = ("_carriers", "_masker", "_raw", "_rest")
+    __slots__ = ("_before", "_carriers", "_masker", "_raw", "_rest")
 
-    def __init__(self, rest: str, raw: bytes, masker: Masker | None, carriers: set[str]) -> None:
-        self._rest, self._raw, self._masker, self._carriers = rest, raw, masker, carriers
+    def __init__(self, rest: str, raw: bytes, masker: Masker | None, carriers: set[str], before: bytes) -> None:
+        self._rest, self._raw, self._masker, self._carriers, self._before = rest, raw, masker, carriers, before
 
     def texts(self, count: int) -> tuple[str, ...]:
         """At most `count` texts; () once the lines are forgotten."""
@@ -126,7 +134,7 @@ class Following:
             text = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])), self._carriers)
             found += text.split("\n")
         if self._masker is not None:
-            found = self._masker.mask_block(found[:count])
+            found = self._masker.mask_block(found[:count], decode(self._before))
         return tuple(found[:count])
 
     def forget(self) -> None:
@@ -230,6 +238,7 @@ class _Page:
         self.carriers: set[str] = set()
         self.dense_all = self.dense_read = 0
         self._prefixes: dict[bytes, tuple[str | None, str, str]] = {}
+        self._harmless: set[bytes] = set()
         self._taken = 0  # following lines that the last record took with it
         self._stands_for = 1  # batch lines
 
@@ -332,9 +341,16 @@ class _Page:
             if len(self._prefixes) > 4096:
                 self._prefixes.clear()
             known = self._prefixes[head] = (prefix.clock, prefix.rank, spelled)
-        text = decode(data[close:stop]).rstrip()
+        raw = data[close:stop]
+        text = decode(raw).rstrip()
         if self._masker is not None:
-            text = self._masker.mask(text)
+            # Lines alike but for their digits hide nothing where one of them holds nothing but figures.
+            shape = raw.translate(None, _DIGITS)
+            if shape not in self._harmless:
+                masked = self._masker.mask(text)
+                if masked == text and len(self._harmless) < _SHAPES and _FIGURES.fullmatch(text):
+                    self._harmless.add(shape)
+                text = masked
         clock, rank, spelled = known
         return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches)
 
@@ -349,7 +365,7 @@ class _Page:
         if plain is not None and plain[4].isascii():
             date, clock, rank, text = plain.groups()
             if masker is not None:
-                text = masker.mask(text)
+                text = masker.mask_behind(text, data, begin)
             after = self._after(data, stop, ahead, "", raw)
             text = text.rstrip()
             shown = segment[: plain.start(4)] + text
@@ -367,15 +383,19 @@ class _Page:
                 self._stands_for,
             )
             return
-        yield from self._peeled(clean(segment), raw, number, data, stop, ahead)
+        yield from self._peeled(clean(segment), raw, number, data, begin, stop, ahead)
 
-    def _peeled(self, segment: str, raw: bytes, number: int, data: bytes, stop: int, ahead: bytes) -> Iterator[LogLine]:
+    def _peeled(
+        self, segment: str, raw: bytes, number: int, data: bytes, begin: int, stop: int, ahead: bytes
+    ) -> Iterator[LogLine]:
         peeled = peel(segment, self.carriers)
         node = peeled.node
         masker = self._masker
         if peeled.host and masker is not None:
             node = masker.host(node)
-        shown = self._shown(segment, peeled.text, peeled.node, node)
+        if node != peeled.node:
+            segment = segment.replace(peeled.node, node, 1)
+        shown = masker.mask_behind(segment.rstrip(), data, begin) if masker is not None else segment.rstrip()
         pieces = _pieces(peeled.text)
         several = len(pieces) > 1
         for at, piece in enumerate(pieces):
@@ -388,7 +408,7 @@ class _Page:
                 text = record[prefix.end :].strip() if prefix else record.strip()
                 text = peel_head(text)
                 if masker is not None:
-                    text = masker.mask(text)
+                    text = masker.mask_behind(text, data, begin)
                 rest = "\n".join(pieces[at + 1 :]) if several and last else ""
                 after = self._after(data, stop, ahead, rest, raw) if last else None
                 if after is not None:
@@ -408,11 +428,6 @@ class _Page:
         text, self._taken = join_cut(text, after.texts)
         return text
 
-    def _shown(self, segment: str, text: str, node: str, pseudonym: str) -> str:
-        if node and node != pseudonym:
-            segment = segment.replace(node, pseudonym, 1)
-        return self._masked(segment.rstrip())
-
     def _masked(self, text: str) -> str:
         return self._masker.mask(text) if self._masker is not None else text
 
@@ -429,7 +444,7 @@ class _Page:
             behind += ahead[: most - len(behind)]
         if len(behind) >= most:
             behind = behind[: behind.rfind(b"\n") + 1] or behind
-        following = Following(rest, behind, self._masker, self.carriers)
+        following = Following(rest, behind, self._masker, self.carriers, raw[-_BEFORE_NEXT:])
         self._reader._remember(following, trouble)
         return following
 

@@ -7,7 +7,6 @@ block's figures are compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 # Every pool on its own: a Mamba pool that is always full must not hide what the others do.
@@ -25,44 +24,60 @@ class Peaks:
             key: re.compile(re.escape(key).encode() + (rb"(\d\.\d\d)(?!\d)" if key in USES else rb"(\d{1,9})(?!\d)"))
             for key in self.highest
         }
+        self._met: set[str] = set()
         self._search: Any = None
         self._risen = True
         self._wait = 0
 
     def new(self, block: bytes) -> list[int]:
         """The offsets just behind the highest figure of each kind in a block, where it is higher than all before."""
-        found = []
+        ends = []
         for key in self._candidates(block):
-            best, end = self.highest[key], 0
-            for match in self._all[key].finditer(block):
-                figure = int(match[1].replace(b".", b""))
-                if figure > best:
-                    best, end = figure, match.end()
-            if end:
-                self.highest[key] = best
+            printed = {figure: int(figure.replace(b".", b"")) for figure in set(self._all[key].findall(block))}
+            best = max(printed, key=printed.__getitem__, default=b"")
+            if best and printed[best] > self.highest[key]:
+                self.highest[key] = printed[best]
                 self._risen = True
-                found.append(end)
+                ends.append(next(found.end() for found in self._all[key].finditer(block) if found[1] == best))
+        return ends
+
+    def _candidates(self, block: bytes) -> list[str]:
+        """The kinds of which the block may hold a higher figure; all that are in it without Vectorscan.
+
+        A kind that was not met yet is looked for by its name alone.
+        """
+        self._wait -= 1
+        if self._search is None or (self._risen and self._wait <= 0):
+            if not self._met or (made := self._higher()) is None:
+                found = [key for key in self.highest if key.encode() in block]
+                self._met.update(found)
+                return found
+            self._search, self._risen, self._wait = made, False, _PATIENCE
+        hits: set[int] = set()
+        self._search.scan(block, match_event_handler=lambda number, start, end, flags, context: hits.add(number))
+        found = [key for n, key in enumerate(self.highest) if n in hits]
+        if not self._met.issuperset(found):
+            self._met.update(found)
+            self._risen = True
         return found
 
-    def _candidates(self, block: bytes) -> Iterable[str]:
-        """The kinds of which the block may hold a higher figure; all of them without Vectorscan."""
+    def _higher(self) -> Any:
+        """The search for any figure above the highest so far; None without Vectorscan."""
         try:
             import hyperscan
         except ImportError:
-            return [key for key in self.highest if key.encode() in block]
-        self._wait -= 1
-        if self._search is None or (self._risen and self._wait <= 0):
-            wanted = [(n, key) for n, key in enumerate(self.highest) if key in COUNTS or self.highest[key] < 100]
-            self._search = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            self._search.compile(
-                expressions=[(re.escape(key) + above(self.highest[key], key in USES)).encode() for _, key in wanted],
-                ids=[n for n, _ in wanted],
-                flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(wanted),
-            )
-            self._risen, self._wait = False, _PATIENCE
-        hits: set[int] = set()
-        self._search.scan(block, match_event_handler=lambda number, start, end, flags, context: hits.add(number))
-        return [key for n, key in enumerate(self.highest) if n in hits]
+            return None
+        wanted = [(n, key) for n, key in enumerate(self.highest) if key in COUNTS or self.highest[key] < 100]
+        search = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        search.compile(
+            expressions=[
+                (re.escape(key) + (above(self.highest[key], key in USES) if key in self._met else "")).encode()
+                for _, key in wanted
+            ],
+            ids=[n for n, _ in wanted],
+            flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(wanted),
+        )
+        return search
 
 
 def above(figure: int, hundredths: bool = False) -> str:

@@ -206,7 +206,7 @@ class Declaration:
             values = self.parse(text)
             values["line"] = line
             event = self.event.__new__(self.event)
-            event.__dict__.update(values)
+            object.__setattr__(event, "__dict__", values)
             return event
         values = dict[str, Any].fromkeys(self.event.FIELDS[1:])
         values.update(self.event._defaults)
@@ -440,8 +440,12 @@ class Matcher:
         for place, literal in enumerate(table):
             within = max(re.findall(r"(?<=\W)\w{3,}(?=\W)", literal), key=len, default="")
             (self._by_word.setdefault(within, []) if within else self._wordless).append(place)
-        self._alone = {x: d for d in self.declarations if d.alone for x in d.literals}
-        self._starts = tuple(self._alone)
+        alone = [(literal, declaration) for declaration in self.declarations if declaration.alone
+                 for literal in declaration.literals]  # fmt: skip
+        self._starts = tuple(literal for literal, _ in alone)
+        self._alone: dict[str, list[tuple[str, Declaration]]] = {}  # by their first three characters
+        for literal, declaration in alone:
+            self._alone.setdefault(literal[:3], []).append((literal, declaration))
 
     @property
     def phrases(self) -> list[bytes]:
@@ -506,7 +510,7 @@ class Matcher:
 
     def _read_alone(self, line: LogLine, text: str) -> Event | None:
         """The event of a line that is a batch line or a whole bar; None where something may be glued onto it."""
-        for literal, declaration in self._alone.items():
+        for literal, declaration in self._alone.get(text[:3], ()):
             if text.startswith(literal):
                 if not declaration.dense and not text.endswith("]"):
                     return None

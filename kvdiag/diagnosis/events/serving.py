@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from kvdiag.diagnosis.events.pattern import DECIMAL, NUMBER, Event, Every, read_from
@@ -61,25 +62,88 @@ _KEYS: dict[str, tuple[str, type]] = {
 }
 
 
-def _parts(names: frozenset[str], empty: dict[str, Any], text: str) -> dict[str, Any]:
-    found = empty.copy()
-    if "(mixed" in text:
-        parts = ((key, value) for key, value in _PART.findall(text))
-    else:
-        parts = ((key, value) for key, _, value in (x.rpartition(": ") for x in text.rstrip(", ").split(", ")))
-    for key, value in parts:
-        known = _KEYS.get(key)
-        if known is None:
-            known = _KEYS.get(key.rpartition(". ")[2])  # "Decode batch. #running-req", up to 0.5.3
+class _BatchReader:
+    """Reads the fields of batch lines, a log's bulk: by one expression where a line is worded like earlier ones."""
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._empty: dict[str, Any] = {}
+        self._wordings: list[tuple[re.Pattern[str], list[str], list[Callable[[str], Any]]]] = []
+        self._apart = 0  # lines that were read part by part
+
+    def of(self, event: type[Event]) -> None:
+        """Sets the event whose fields are read."""
+        self._names = frozenset(event.FIELDS[1:])
+        self._empty = dict.fromkeys(event.FIELDS[1:])
+
+    def __call__(self, text: str) -> dict[str, Any]:
+        for worded, names, readers in self._wordings:
+            match = worded.fullmatch(text)
+            if match is not None:
+                found = self._empty.copy()
+                for name, read, value in zip(names, readers, match.groups(), strict=True):
+                    found[name] = read(value)
+                return found
+        self._apart += 1
+        if self._apart % _OFTEN == 0 and len(self._wordings) < _WORDINGS and (learned := self._wording(text)):
+            self._wordings.append(learned)
+        return self._part_by_part(text)
+
+    def _part_by_part(self, text: str) -> dict[str, Any]:
+        found = self._empty.copy()
+        if "(mixed" in text:
+            parts = ((key, value) for key, value in _PART.findall(text))
+        else:
+            parts = ((key, value) for key, _, value in (x.rpartition(": ") for x in text.rstrip(", ").split(", ")))
+        for key, value in parts:
+            known = _known(key)
             if known is None:
                 continue
-        name, kind = known
-        if name in names and len(value) < 20:
-            try:
-                found[name] = value == "True" if kind is bool else _figure(value) if kind is float else kind(value)
-            except ValueError:
-                found[name] = _percent(value) if kind is float else None
-    return found
+            name, kind = known
+            if name in self._names and len(value) < 20:
+                try:
+                    found[name] = value == "True" if kind is bool else _figure(value) if kind is float else kind(value)
+                except ValueError:
+                    found[name] = _percent(value) if kind is float else None
+        return found
+
+    def _wording(self, text: str) -> tuple[re.Pattern[str], list[str], list[Callable[[str], Any]]] | None:
+        """The expression for all lines with this one's keys, and what its groups are; None for an odd line."""
+        if "(mixed" in text:
+            return None
+        expressions: list[str] = []
+        names: list[str] = []
+        readers: list[Callable[[str], Any]] = []
+        for part in text.rstrip(", ").split(", "):
+            key, colon, value = part.rpartition(": ")
+            known = _known(key)
+            if not colon or known is None or known[0] not in self._names:
+                # "Decode batch" itself, and what no field is read from.
+                expressions.append(re.escape(key + colon) + ("[\\w.%/-]{0,40}" if colon else re.escape(value)))
+                continue
+            name, kind = known
+            form, read = _FORMS[kind]
+            percent = "%" if kind is float and value.endswith("%") else ""
+            if not re.fullmatch(form + percent, value):
+                return None
+            expressions.append(re.escape(f"{key}: ") + form + percent)
+            names.append(name)
+            readers.append(read)
+        return re.compile(", ".join(expressions) + "[, ]{0,4}"), names, readers
+
+
+_OFTEN = 32  # lines read part by part, after which the wording at hand is taken for a frequent one
+_WORDINGS = 8
+_FORMS: dict[type, tuple[str, Callable[[str], Any]]] = {
+    int: (r"(-?\d{1,15})", int),
+    float: (r"(-?\d{1,12}(?:\.\d{1,6})?)", float),
+    bool: ("(True|False)", "True".__eq__),
+}
+
+
+def _known(key: str) -> tuple[str, type] | None:
+    """The field of a key, and how its value reads; up to 0.5.3 the first key has "Decode batch. " before it."""
+    return _KEYS.get(key) or _KEYS.get(key.rpartition(". ")[2])
 
 
 def _figure(value: str) -> float | None:
@@ -95,12 +159,8 @@ def _percent(value: str) -> float | None:
         return None
 
 
-def _prefill(text: str) -> dict[str, Any]:
-    return _parts(_PREFILL, _NO_PREFILL, text)
-
-
-def _decode(text: str) -> dict[str, Any]:
-    return _parts(_DECODE, _NO_DECODE, text)
+read_prefill = _BatchReader()
+read_decode = _BatchReader()
 
 
 _P = "Prefill batch. #new-seq: 1, #new-token: 7, #cached-token: 0, "
@@ -148,7 +208,7 @@ _PC = "Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, "
     },
     source=_SOURCE,
     dense=True,
-    parse=_prefill,
+    parse=read_prefill,
 )
 class PrefillBatch(Event):
     """One prefill batch. Usages are shares of a pool, 0 to 1; throughput in tokens/s."""
@@ -214,7 +274,7 @@ _G = "gen throughput (token/s): 4.40, #queue-req: 0"
     },
     source=_SOURCE,
     dense=True,
-    parse=_decode,
+    parse=read_decode,
 )
 class DecodeBatch(Event):
     """The decode batches since the last such line. Usages are shares of a pool, 0 to 1; throughput in tokens/s."""
@@ -243,8 +303,8 @@ class DecodeBatch(Event):
     occupancy_percent: float | None = None
 
 
-_PREFILL, _DECODE = (frozenset(x.FIELDS[1:]) for x in (PrefillBatch, DecodeBatch))
-_NO_PREFILL, _NO_DECODE = (dict[str, Any].fromkeys(x.FIELDS[1:]) for x in (PrefillBatch, DecodeBatch))
+read_prefill.of(PrefillBatch)
+read_decode.of(DecodeBatch)
 
 
 @read_from(
