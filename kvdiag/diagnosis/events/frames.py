@@ -109,6 +109,14 @@ _PYTHON = "python traceback of an SGLang process"
     source=_PYTHON,
 )
 @read_from(
+    r"pin_memory\.py|\.pin_memory\(|CachingHostAllocator|cudaHostAlloc|cudaHostRegister",
+    literals=("pin_memory.py", ".pin_memory(", "CachingHostAllocator", "cudaHostAlloc", "cudaHostRegister"),
+    excludes=("server_args=",),
+    constants={"site": "pinned_host"},
+    samples=('  File "/usr/lib/python3/torch/utils/data/_utils/pin_memory.py", line 98, in pin_memory',),
+    source=_PYTHON,
+)
+@read_from(
     r"in load_model\b|create_weights|model_loader/loader\.py|process_weights_after_loading",
     literals=("in load_model", "create_weights", "model_loader/loader.py", "process_weights_after_loading"),
     constants={"site": "load"},

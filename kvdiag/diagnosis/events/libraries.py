@@ -264,16 +264,17 @@ class DisguisedError(Event):
     source="CUDA, HIP, Triton",
 )
 @read_from(
-    r"[Ff]ailure (?:\d+ )?'out of memory'|Failed to CUDA calloc",
-    literals=("'out of memory'", "Failed to CUDA calloc"),
+    r"[Ff]ailure (?:\d+ )?'out of memory'|Failed to CUDA [cm]alloc",
+    literals=("'out of memory'", "Failed to CUDA calloc", "Failed to CUDA malloc"),
     excludes=("DeepEP", "nvshmem"),
     constants={"by": "communication"},
-    fields={"device": r"(Cuda|HIP|CUDA)", "wanted": r"calloc (?:async )?(\d+) bytes"},
+    fields={"device": r"(Cuda|HIP|CUDA)", "wanted": r"[cm]alloc (?:async )?(\d+) bytes"},
     samples=(
         "Cuda failure 2 'out of memory'",
         "Cuda failure 'out of memory'",
         "node0:312:1044 [0] include/alloc.h:246 NCCL WARN Cuda failure 2 'out of memory'",
         "node0:312:1044 [0] NCCL WARN Failed to CUDA calloc 4194304 bytes",
+        "Failed to CUDA malloc 4194304 bytes",
         "HIP failure 'out of memory'",
     ),
     source="NCCL, RCCL",

@@ -16,18 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.libraries import AllocatorAssertion
+from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, to_gib
+from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     for assertion in case.launch.each(AllocatorAssertion)[:1]:
         free = judgements.free_at(case, assertion.line)
-        known = assertion.what == "NVML_SUCCESS"
-        if (free is None and not known) or (free is not None and free >= case.thresholds.memory_is_short):
+        sure = assertion.what == "NVML_SUCCESS"  # it stands in the code that reports an overflow, and nowhere else
+        if not sure and (free is None or free >= case.thresholds.memory_is_short):
             return
         left = "" if free is None else f" with {format_gib(free)} free"
         yield Finding(
@@ -35,14 +36,24 @@ def check(case: Case) -> Iterator[Finding]:
             why="The allocator fails while it reports that memory ran out; it is no bug of the framework.",
             ranks=(assertion.rank,),
             evidence=cite(assertion, figure="available_gib", value=to_gib(free, 4)),
-            remedies=remedies(
-                lower_fraction(case, judgements.missing(case, free)),
-                knob(
-                    case,
-                    judgements.decode_graph_flag(case),
-                    Direction.LOWER,
-                    cost="It costs speed for batches above the largest captured size.",
-                ),
-            ),
+            remedies=_offers(case, assertion, free),
             confidence=Confidence.LIKELY,
         )
+
+
+def _offers(case: Case, assertion: AllocatorAssertion, free: Bytes | None) -> tuple[Remedy, ...]:
+    """What helps at the stage where it fell: a capture, where the log does not show another."""
+    match judgements.stage(case, assertion):
+        case Stage.WEIGHTS:
+            more = judgements.twice_the_ranks(case)
+            return (knob(case, "--tp-size", Direction.RAISE, to=more, cost="It costs as many more GPUs."),)
+        case Stage.SERVING | Stage.WARMUP:
+            last = knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}.")
+        case _:
+            last = knob(
+                case,
+                judgements.decode_graph_flag(case),
+                Direction.LOWER,
+                cost="It costs speed for batches above the largest captured size.",
+            )
+    return remedies(lower_fraction(case, judgements.missing(case, free)), last)

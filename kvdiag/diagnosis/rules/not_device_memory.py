@@ -1,7 +1,8 @@
 """The words speak of memory, but of another kind than the device's.
 
 What it sees
-    A kernel's on-chip memory, the container's /dev/shm, or a wait for a slow rank that names an overflow as a guess.
+    A kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, or a wait for a slow
+    rank that names an overflow as a guess.
 Why it matters
     Advice on GPU memory does not apply.
 What to do
@@ -17,13 +18,27 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.libraries import KernelResourceShort
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.platform import SharedMemoryFull
-from kvdiag.diagnosis.rules.judgements import memory_ran_out, slow_load
-from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.judgements import memory_ran_out, pinned_host_memory, slow_load
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
 
 @rule(severity=Severity.INFO)
 def check(case: Case) -> Iterator[Finding]:
     if memory_ran_out(case) is not None:
+        return
+    pinned = pinned_host_memory(case)
+    if pinned is not None:
+        yield Finding(
+            summary="Pages of the host could not be pinned; GPU memory is not short",
+            why="The driver reports it in the words of the device; the frames above it pin host memory.",
+            evidence=cite(pinned),
+            remedies=(
+                Remedy("container memory", Direction.RAISE, cost="It costs host memory."),
+                Remedy("ulimit -l", Direction.RAISE, cost="It costs nothing; pinned pages count against it."),
+            ),
+            severity=Severity.CRITICAL,
+            confidence=Confidence.LIKELY,
+        )
         return
     signs: list[tuple[list[Event], str, str]] = [
         (list(case.launch.each(KernelResourceShort)), "kernel-shared-memory-limit", "a multiprocessor's own memory"),

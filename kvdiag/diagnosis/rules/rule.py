@@ -208,6 +208,7 @@ class Case:
         if self.opening is not None:
             return self.opening.available
         pools = {e.rank: e.line.place for e in reversed(self.launch.each(PoolEnd))}
+        loads = {e.rank: e for e in reversed(self.launch.each(WeightsLoaded))}  # a rank's second load is a draft's
 
         def after_pool(loaded: WeightsLoaded) -> bool:
             """A load after the rank's pool is a draft's."""
@@ -216,7 +217,7 @@ class Case:
 
         sums = [
             Bytes(loaded.available + loaded.used)
-            for loaded in self.launch.each(WeightsLoaded)
+            for loaded in loads.values()
             if loaded.available is not None and loaded.used is not None and loaded.used > 0 and not after_pool(loaded)
         ]
         return min(sums, default=None)

@@ -62,6 +62,13 @@ def check(case: Case) -> Iterator[Finding]:
             ),
         ),
         part_of="cpu-offload-not-active" if judgements.ordinary_path(case) is not None else "",
-        confidence=Confidence.CERTAIN if oom is not None else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if oom is not None else _unseen(case),
         stake=to_gib(oom.tried if oom is not None else None) or 0.0,
     )
+
+
+def _unseen(case: Case) -> Confidence:
+    """How sure it is where the error names no figure: less where the checkpoint's share would fit with ease."""
+    share, opening = judgements.checkpoint_share(case), case.opening_size
+    fits = share is not None and opening is not None and share < case.thresholds.weights_near_limit * opening / 2
+    return Confidence.POSSIBLE if fits else Confidence.LIKELY

@@ -38,9 +38,18 @@ def first_overflow(case: Case) -> DeviceOutOfMemory | None:
 
 def memory_ran_out(case: Case) -> DeviceOutOfMemory | DeviceFull | None:
     """The first sign that device memory ran out, with figures or without."""
-    full = [e for e in case.launch.each(DeviceFull) if not _is_handled(e.line)]
+    full = [e for e in case.launch.each(DeviceFull) if not _is_handled(e.line) and not _is_hosts(case, e)]
     signs: list[DeviceOutOfMemory | DeviceFull] = [*overflows(case), *full]
     return min(signs, key=lambda e: e.line.place, default=None)
+
+
+def pinned_host_memory(case: Case) -> DeviceFull | None:
+    """The driver's error without figures that pages of the host, to be pinned, ended in: no GPU memory is short."""
+    return next((e for e in case.launch.each(DeviceFull) if _is_hosts(case, e)), None)
+
+
+def _is_hosts(case: Case, full: DeviceFull) -> bool:
+    return full.by == "driver" and site(case, full) == "pinned_host"
 
 
 def _is_handled(line: LogLine) -> bool:
@@ -277,6 +286,8 @@ def foreign_memory(case: Case, oom: DeviceOutOfMemory) -> Bytes | None:
         foreign = [hidden] if hidden is not None and hidden > case.thresholds.context_most else []
     if not foreign or len(small_processes(case, oom)) > 1 or sharing_ranks(case) is not None:
         return None
+    if site(case, oom) == "image_processor":
+        return None  # a helper of the server overflowed; the large process is the server's own rank
     return Bytes(sum(foreign))
 
 

@@ -54,7 +54,7 @@ from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload, unified_device
 from kvdiag.diagnosis.rules.judgements.captures import capture_errors
-from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, sites, stage
+from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, pinned_host_memory, sites, stage
 from kvdiag.diagnosis.rules.judgements.places import is_before, last_before
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import Bytes
@@ -177,6 +177,8 @@ def other_cause(case: Case) -> Event | None:
     """The error that ended a launch, where memory was there and nothing of the log speaks of a shortage."""
     launch = case.launch
     if case.outcome.outcome != "failed" or memory_ran_out(case) is not None or launch.has(*_EXPLAINED):
+        return None
+    if pinned_host_memory(case) is not None:
         return None
     if killed_from_outside(case) or capture_errors(case) or launch.has(CaptureFailed):
         return None
