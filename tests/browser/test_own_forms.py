@@ -14,7 +14,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserType, Page, expect
 
 from ingest.models import State, Upload
-from reports.models import Baseline, ShareLink
+from reports.models import Baseline, Prediction, ShareLink
 from teams.models import ApiToken
 from tests.conftest import CHROMIUM_ARGUMENTS
 from tests.teams import world as worlds
@@ -74,6 +74,11 @@ def test_a_members_forms_work(
     page.get_by_role("button", name="Pin as baseline").click()
     page.wait_for_url("**/deployments/**")
     assert Baseline.objects.get().report == stored
+
+    page.goto(f"{report}?launch=1&wf.mem_fraction_static=0.9")
+    page.get_by_role("button", name="Keep this scenario").click()
+    expect(page.get_by_text("not tried yet")).to_be_visible()
+    assert Prediction.objects.get().change == {"mem_fraction_static": 0.9}
 
     page.goto(f"{report}share/")
     page.get_by_role("button", name="Make link").click()
