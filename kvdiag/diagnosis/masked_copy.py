@@ -16,17 +16,24 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kvdiag.diagnosis.archives import Meter
-from kvdiag.diagnosis.decoding import decode, without_escapes
+from kvdiag.diagnosis.decoding import clean, decode, without_escapes
 from kvdiag.diagnosis.errors import UnreadableLog
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.scanner import OVERLAP, Block, Gap
 from kvdiag.diagnosis.sensitive import sensitive_lines
 from kvdiag.diagnosis.texts import Log, Text, open_texts
+from kvdiag.diagnosis.wrapping import Wrap, broken, whole_lines, wrap_of
 
 EVERY: Final = 256  # lines between two entries of the index
 _LONGEST: Final = 64 << 10  # characters of one line that log_range and search give
 _BREAKS: Final = re.compile(rb"[\s,;'\"](?=[^\s,;'\"]*$)")
+# What a name or a token may be disguised with: ASCII lookalikes, marks of no width, JSON's escapes of plain letters.
+_CONTROLS: Final = bytes({*range(32), 127} - {9, 10, 13})
+_DISGUISED: Final = re.compile(
+    rb"\xef[\xbb-\xbd]|\xc2[\x85\xa0]|\xe3\x80|\xe2[\x80\x81]|\xd8\x9c|[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]|\\u00[2-7]"
+)
+_ESCAPED: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +199,13 @@ def _copy(text: Text, path: Path, masker: Masker) -> StoredLog:
     before = dict(masker.counts)
     with open(path, "wb", opener=_private) as file:
         copy = _Copy(file)
+        wrap: Wrap | None = None
         for block in text.blocks:
+            if block.offset == 0 and not block.seen:
+                wrap = wrap_of(block.data)
             if text.blocks.gap is not None and not copy.gap:
                 copy.leave_out(text.blocks.gap)
-            copy.write(_masked(block, copy, masker))
+            copy.write(_masked(block, copy, masker, wrap))
         copy.finish(text.blocks.gap)
     gap = text.blocks.gap
     gap_said = {"first_line": gap.first_line, "last_line": gap.last_line, "bytes": gap.bytes} if gap else None
@@ -262,7 +272,7 @@ class _Copy:
             self.leave_out(gap)
 
 
-def _masked(block: Block, copy: _Copy, masker: Masker) -> bytes:
+def _masked(block: Block, copy: _Copy, masker: Masker, wrap: Wrap | None) -> bytes:
     """A block as it is kept. An overlong line's last part waits for the next piece: a secret must not be cut in two."""
     data = block.data[copy.skip :] if block.seen else block.data
     copy.skip = 0
@@ -278,6 +288,8 @@ def _masked(block: Block, copy: _Copy, masker: Masker) -> bytes:
     data = without_escapes(data)
     if b"\r\n" in data:
         data = re.sub(rb"\r+\n", b"\n", data)
+    if wrap is not None and not block.seen:
+        return _unbroken(data, masker, wrap)
     return b"".join(_lines(data, masker))
 
 
@@ -291,11 +303,11 @@ def _utf8(data: bytes) -> bytes:
 
 def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
     done = 0
-    spans: Sequence[tuple[int, int]] = sensitive_lines(data, masker.triggers)
+    spans = _spans(data, masker)
     at = 0
     while True:
-        if masker.in_key:
-            # Within a private key that spans lines: each goes to the masker, whatever it looks like.
+        if masker.looks_ahead:
+            # Within a private key, or behind the name of a secret: the line goes to the masker, whatever it looks like.
             end = data.find(b"\n", done)
             end = len(data) if end < 0 else end
             if done >= len(data):
@@ -309,7 +321,49 @@ def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
                 return
             begin, end = spans[at]
         yield data[done:begin]
-        yield masker.mask_in_order(data[begin:end].decode("utf-8", "replace")).encode("utf-8", "replace")
+        yield _line_masked(data[begin:end].decode("utf-8", "replace"), masker).encode("utf-8", "replace")
         if end < len(data):
             yield b"\n"
         done = end + 1
+
+
+def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:
+    """Begin and end of each line that may hold something to hide, or is written so that it would not be found."""
+    spans = sensitive_lines(data, masker.triggers)
+    if data.isascii() and b"\\u00" not in data and len(data.translate(None, _CONTROLS)) == len(data):
+        return spans
+    found = set(spans)
+    end = -1
+    for sign in _DISGUISED.finditer(data):
+        if sign.start() > end:
+            end = data.find(b"\n", sign.start())
+            end = len(data) if end < 0 else end
+            found.add((data.rfind(b"\n", 0, sign.start()) + 1, end))
+    return sorted(found)
+
+
+def _line_masked(line: str, masker: Masker) -> str:
+    """One line as it is kept: itself where nothing in it is hidden, whatever it is disguised with."""
+    plain = _ESCAPED.sub(_letter, clean(line))
+    masked = masker.mask_in_order(plain)
+    return line if masked == plain else masked
+
+
+def _letter(escape: re.Match[str]) -> str:
+    letter = chr(int(escape[1], 16))
+    return escape[0] if letter in '"\\\x7f' else letter
+
+
+def _unbroken(data: bytes, masker: Masker, wrap: Wrap) -> bytes:
+    """The lines of a wrapped file: what is hidden may go over a break, and the file stays wrapped."""
+    kept: list[str] = []
+    lines = data.decode("utf-8", "replace").split("\n")
+    for parts in whole_lines(data, wrap):
+        if len(parts) == 1:
+            kept.append(_line_masked(lines[len(kept)], masker))
+            continue
+        plain = [_ESCAPED.sub(_letter, clean(part)) for part in parts]
+        masked = masker.mask_broken(plain)
+        same = masked == plain
+        kept += lines[len(kept) : len(kept) + len(parts)] if same else broken("".join(masked), len(parts), wrap)
+    return ("\n".join(kept) + ("\n" if data[-1:] == b"\n" else "")).encode("utf-8", "replace")

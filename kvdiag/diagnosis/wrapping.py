@@ -111,12 +111,21 @@ def _is_one_word(line: str, after: str, width: int) -> bool:
 
 def unwrap(block: bytes, number: int, wrap: Wrap) -> tuple[bytes, list[int]]:
     """A block with its wrapped lines joined, and the physical number of each line that is left, from `number` on."""
+    joined = whole_lines(block, wrap)
+    numbers: list[int] = []
+    for parts in joined:
+        numbers.append(number)
+        number += len(parts)
+    ended = block[-1:] == b"\n"
+    return "\n".join("".join(parts) for parts in joined).encode("utf-8", "replace") + (b"\n" if ended else b""), numbers
+
+
+def whole_lines(block: bytes, wrap: Wrap) -> list[list[str]]:
+    """The lines of a block as they were before they were wrapped: the physical lines of each, with what joins them."""
     lines = _lines(block)
-    ended = not lines[-1]
-    if ended:
+    if not lines[-1]:
         lines.pop()
     joined: list[list[str]] = []
-    numbers: list[int] = []
     open_line = False
     length = 0
     for at, line in enumerate(lines):
@@ -126,12 +135,21 @@ def unwrap(block: bytes, number: int, wrap: Wrap) -> tuple[bytes, list[int]]:
             length += len(line)
         else:
             joined.append([line])
-            numbers.append(number + at)
             length = len(line)
         open_line = at + 1 < len(lines) and _is_full(line, lines[at + 1], wrap.width)
         open_line = open_line and (not wrap.hard or len(line) == wrap.width)
-    text = "\n".join("".join(parts) for parts in joined)
-    return text.encode("utf-8", "replace") + (b"\n" if ended else b""), numbers
+    return joined
+
+
+def broken(text: str, count: int, wrap: Wrap) -> list[str]:
+    """A text in `count` lines as the file is wrapped; the last one takes what does not fit."""
+    lines = []
+    for _ in range(count - 1):
+        cut = min(len(text), wrap.width)
+        blank = -1 if wrap.hard or len(text) <= wrap.width else text.rfind(" ", 1, wrap.width + 1)
+        lines.append(text[:blank] if blank > 0 else text[:cut])
+        text = text[blank + 1 :] if blank > 0 else text[cut:]
+    return [*lines, text]
 
 
 def join_cut(text: str, following: Callable[[int], tuple[str, ...]]) -> tuple[str, int]:
