@@ -19,6 +19,8 @@ from teams.models import Team
 from teams.tokens import hash_secret
 
 SESSION_KEY = "uploader"
+PROVED_KEY = "proved"  # ids of nobody's uploads whose delete token this browser gave
+MOST_PROVED = 50
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,26 @@ def may_manage(request: HttpRequest, upload: Any) -> bool:
     return sent_it(request, upload, request.headers.get("Upload-Token", ""))
 
 
+def is_nobodys(upload: Any) -> bool:
+    """True for what was sent without an account."""
+    return upload.team_id is None and upload.uploader_id is None
+
+
 def sent_it(request: HttpRequest, upload: Any, delete_token: str = "") -> bool:
     """True for the sender of nobody's upload: the browser that sent it, or whoever holds its delete token."""
-    if upload.team_id is not None or upload.uploader_id is not None:
+    if not is_nobodys(upload):
         return False
     own = browser_hash(request)
     if own and upload.owner_hash and hmac.compare_digest(own, upload.owner_hash):
         return True
+    if hasattr(request, "session") and upload.public_id in request.session.get(PROVED_KEY, ()):
+        return True
     return access.holds_delete_token(upload, delete_token)
+
+
+def prove_sent(request: HttpRequest, upload: Any, delete_token: str) -> bool:
+    """Lets this browser manage nobody's upload that was sent elsewhere; False when the token is not its own."""
+    if not sent_it(request, upload, delete_token):
+        return False
+    request.session[PROVED_KEY] = [*request.session.get(PROVED_KEY, ())[-MOST_PROVED:], upload.public_id]
+    return True

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.cache import cache
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -16,7 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ingest.documents import lines_answer
 from ingest.models import State, StoredReport, Upload
-from ingest.sender import may_manage
+from ingest.sender import sent_it
 from reports import sharing_links
 from reports.document import listed
 from reports.log_excerpt import excerpt, viewer_data
@@ -24,6 +26,7 @@ from reports.models import ShareLink
 from reports.page import ReportPage
 from reports.sharing_links import What, Who, Wish
 from reports.sharing_scope import facts_only
+from reports.sharing_tools import may_share
 from reports.steps import PHASE_NAMES
 from reports.stored import line_texts
 from reports.stored import log_files as stored_files
@@ -38,14 +41,12 @@ TRIES, TRIES_S = 10, 900  # wrong passwords for one link within a quarter of an 
 # --- Making links -----------------------------------------------------------------------------------------------------
 
 
-def may_share(request: HttpRequest, upload: Upload) -> bool:
-    """True for the team's editors, the uploader, and the sender of nobody's upload."""
-    return access.may(request.user, Action.SHARE, upload) or (upload.team_id is None and may_manage(request, upload))
-
-
 @require_http_methods(["GET", "POST"])
 def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
-    """What, who, how long; the reader's page beside it; the links in force. The new link is on the answer only."""
+    """What, who, how long; the reader's page beside it; the links in force. The new link is on the answer only.
+
+    The page's form has a random part (`once`), so that an answer that is loaded again makes no second link.
+    """
     upload = get_object_or_404(access.visible(Upload, to=request.user), public_id=public_id)
     if not may_share(request, upload):
         if upload.team_id is None:
@@ -57,7 +58,8 @@ def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
     made, problem = "", ""
     if request.method == "POST":
         try:
-            _, token = sharing_links.make_link(upload, wish_of(request.POST), by=request.user)
+            form = form_of(request.POST) if request.POST.get("once") else ""
+            _, token = sharing_links.make_link(upload, wish_of(request.POST), by=request.user, form=form)
             made = request.build_absolute_uri(f"/s/{token}/")
         except sharing_links.Refused as refused:
             problem = str(refused)
@@ -67,6 +69,7 @@ def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
         "upload": upload,
         "team": upload.team,
         "page": page,
+        "once": secrets.token_urlsafe(16),
         "made": made,
         "markdown": markdown_of(stored, made) if made else "",
         "problem": problem,
@@ -81,6 +84,12 @@ def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
         "links": sharing_links.links_in_force(upload),
     }
     return render(request, "reports/share.html", context, status=400 if problem else 200)
+
+
+def form_of(asked: QueryDict) -> str:
+    """All that a form holds, in one text; another choice is another form."""
+    held = {name: asked.getlist(name) for name in sorted(asked) if name != "csrfmiddlewaretoken"}
+    return json.dumps(held)
 
 
 def wish_of(asked: Any) -> Wish:
@@ -135,20 +144,29 @@ def markdown_of(stored: StoredReport, url: str) -> str:
     return f"**{page.verdict_word}.** {page.verdict_line}\n\n{facts}{table}\n\n[Report]({url})\n"
 
 
-@login_required
 @require_POST
 def share_revoke(request: HttpRequest, public_id: str) -> HttpResponse:
     """End a link at once."""
-    link = get_object_or_404(
-        access.visible(ShareLink, to=request.user).select_related("upload__team"), public_id=public_id
-    )
-    if not access.may(request.user, Action.SHARE, link):
+    link = access.visible(ShareLink, to=request.user).select_related("upload__team").filter(public_id=public_id).first()
+    if link is None:
+        link = _own_link(request, public_id)
+    elif not access.may(request.user, Action.SHARE, link):
         return render(request, "teams/not_allowed.html", {"team": link.upload.team}, status=403)
+    if link is None and not access.is_person(request.user):
+        return redirect_to_login("/dashboard/")
+    if link is None:
+        raise Http404
     sharing_links.revoke(link, by=request.user)
     messages.success(request, "Revoked. The link leads nowhere from now on.")
     if request.POST.get("back") == "links" and link.upload.team is not None:
         return redirect("team_links", slug=link.upload.team.slug)
     return redirect("share_sheet", public_id=link.upload.public_id)
+
+
+def _own_link(request: HttpRequest, public_id: str) -> ShareLink | None:
+    """The link into an upload of nobody, for the browser that sent it."""
+    link = ShareLink.objects.select_related("upload").filter(public_id=public_id, upload__deleted_at=None).first()
+    return link if link is not None and sent_it(request, link.upload) else None
 
 
 # --- Following links --------------------------------------------------------------------------------------------------
@@ -203,7 +221,7 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
     stored = link.upload.report
     if stored is None:
         return no_such_link(request)
-    return _quiet(render(request, "reports/shared.html", shared_context(request, link, stored, token)))
+    return render(request, "reports/shared.html", shared_context(request, link, stored, token))
 
 
 def shared_context(request: HttpRequest, link: ShareLink, stored: StoredReport, token: str) -> dict[str, Any]:
@@ -240,14 +258,6 @@ def log_context(upload: Upload, document: dict[str, Any]) -> dict[str, Any]:
     fetch = (lambda refs: line_texts(files, refs)) if files else None
     phases = dict.fromkeys((phase[0], PHASE_NAMES.get(phase[0], phase[0])) for phase in data["phases"])
     return {"can_log": bool(files), "log_items": excerpt(document, fetch), "log_data": data, "log_phases": list(phases)}
-
-
-def _quiet(response: HttpResponse) -> HttpResponse:
-    """Nothing of a shared page is listed, remembered or handed on."""
-    response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
-    response["Referrer-Policy"] = "no-referrer"
-    response["Cache-Control"] = "private, no-store"
-    return response
 
 
 def _enter(request: HttpRequest, link: ShareLink, token: str) -> HttpResponse:
@@ -293,7 +303,7 @@ def shared_log(request: HttpRequest, token: str) -> HttpResponse:
     link = _log_link(request, token)
     if link is None:
         return no_such_link(request)
-    return _quiet(lines_answer(request, link.upload))
+    return lines_answer(request, link.upload)
 
 
 @require_GET
@@ -304,7 +314,7 @@ def shared_log_find(request: HttpRequest, token: str) -> HttpResponse:
     link = _log_link(request, token)
     if link is None:
         return no_such_link(request)
-    return _quiet(find_answer(request, link.upload))
+    return find_answer(request, link.upload)
 
 
 @require_GET
@@ -314,4 +324,4 @@ def shared_json(request: HttpRequest, token: str) -> HttpResponse:
     stored = link.upload.report if link is not None and not needs_door(request, link) else None
     if link is None or stored is None:
         return no_such_link(request)
-    return _quiet(JsonResponse(stored.document if link.what == What.LOG else facts_only(stored.document)))
+    return JsonResponse(stored.document if link.what == What.LOG else facts_only(stored.document))

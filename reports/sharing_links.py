@@ -13,7 +13,7 @@ from django.utils import timezone
 from ingest.models import Upload
 from reports.models import ShareLink
 from teams.audit import person_name, record
-from teams.tokens import LINK_BYTES, hash_secret, new_secret
+from teams.tokens import LINK_BYTES, hash_secret, new_secret, secret_from
 
 LONGEST = timedelta(days=365)
 What, Who = ShareLink.What, ShareLink.Who
@@ -39,8 +39,11 @@ class Wish:
     show_preview: bool = False
 
 
-def make_link(upload: Upload, wish: Wish, *, by: Any) -> tuple[ShareLink, str]:
-    """A link and its token, which is shown this once. Raises Refused."""
+def make_link(upload: Upload, wish: Wish, *, by: Any, form: str = "") -> tuple[ShareLink, str]:
+    """A link and its token, which is shown this once. Raises Refused.
+
+    form  what the asker sent, with a random part of its own: the same form gives the same link again
+    """
     now = timezone.now()
     if wish.what not in What.values or wish.who not in Who.values:
         raise Refused("Choose what to share, and with whom.")
@@ -54,20 +57,23 @@ def make_link(upload: Upload, wish: Wish, *, by: Any) -> tuple[ShareLink, str]:
         raise Refused("The link must end after now, and within a year.")
     if wish.max_views is not None and not 1 <= wish.max_views <= 10_000:
         raise Refused("The view limit is a number from 1 to 10,000.")
-    token = new_secret(LINK_BYTES)
-    link = ShareLink.objects.create(
-        upload=upload,
-        token_hash=hash_secret(token),
-        hint=token[-5:],
-        what=wish.what,
-        who=wish.who,
-        password=make_password(wish.password) if wish.who == Who.PASSWORD else "",
-        show_preview=wish.show_preview,
-        created_by=by if getattr(by, "is_authenticated", False) else None,
-        created_by_name=person_name(by)[:150],
-        expires_at=wish.expires_at,
-        max_views=wish.max_views,
-    )
+    token = secret_from(f"{upload.pk}\n{form}") if form else new_secret(LINK_BYTES)
+    values = {
+        "hint": token[-5:],
+        "what": wish.what,
+        "who": wish.who,
+        "password": make_password(wish.password) if wish.who == Who.PASSWORD else "",
+        "show_preview": wish.show_preview,
+        "created_by": by if getattr(by, "is_authenticated", False) else None,
+        "created_by_name": person_name(by)[:150],
+        "expires_at": wish.expires_at,
+        "max_views": wish.max_views,
+    }
+    link, is_new = ShareLink.objects.get_or_create(upload=upload, token_hash=hash_secret(token), defaults=values)
+    if not is_new:
+        if not link.is_open():
+            raise Refused("The link that this form made has ended. Reload the page to make another.")
+        return link, token
     record(
         by,
         "share.make",

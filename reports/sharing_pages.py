@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ingest.models import StoredReport, Upload
-from ingest.sender import sent_it
+from ingest.sender import prove_sent, sent_it
 from reports import sharing_redaction, sharing_trash
 from reports.models import Alert, Channel, Prediction, ShareLink, TrackedFinding
 from teams import access
@@ -114,6 +114,19 @@ def restore_upload(request: HttpRequest, public_id: str) -> HttpResponse:
         sharing_trash.restore(upload, by=request.user)
         messages.success(request, f"{upload.title} is back.")
     return redirect("team_trash", slug=team.slug)
+
+
+@require_POST
+def prove_sender(request: HttpRequest, public_id: str) -> HttpResponse:
+    """Let this browser share and delete a report of nobody, by the delete token that its upload answered."""
+    upload = get_object_or_404(
+        access.visible(Upload, to=request.user).filter(team=None, uploader=None), public_id=public_id
+    )
+    if prove_sent(request, upload, request.POST.get("delete_token", "").strip()):
+        messages.success(request, "This browser may share and delete the report now.")
+    else:
+        messages.error(request, "That is not the delete token that this upload answered.")
+    return redirect(f"/r/{upload.public_id}/")
 
 
 @login_required

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from ingest.models import Upload
-from ingest.sender import may_manage, sent_it
+from ingest.sender import is_nobodys, may_manage, sent_it
 from reports.deployments_predictions import kept_scenarios
 from reports.scenarios import may_keep
 from teams import access
@@ -16,19 +16,23 @@ from teams.access import Action
 from teams.models import Team
 
 
+def may_share(request: HttpRequest, upload: Upload) -> bool:
+    """True for the team's editors, the uploader, and the sender of nobody's upload."""
+    return access.may(request.user, Action.SHARE, upload) or (upload.team_id is None and may_manage(request, upload))
+
+
 def tools_of(request: HttpRequest, upload: Upload) -> dict[str, Any]:
     """Context for the report page's actions, as far as the reader may take them."""
-    may_share = access.may(request.user, Action.SHARE, upload) or (
-        upload.team_id is None and may_manage(request, upload)
-    )
     claims: list[Team] = []
     if upload.team_id is None and access.may(request.user, Action.CLAIM, upload):
         claims = [team for team in access.teams_of(request.user) if access.may(request.user, Action.UPLOAD, team)]
     return {
-        "share_url": reverse("share_sheet", args=[upload.public_id]) if may_share else "",
+        "share_url": reverse("share_sheet", args=[upload.public_id]) if may_share(request, upload) else "",
         "claim_teams": claims,
         "claim_asks_token": not sent_it(request, upload),
         "may_trash": upload.team_id is not None and access.may(request.user, Action.DELETE, upload),
+        "may_delete": upload.team_id is None and may_manage(request, upload),
+        "may_prove": is_nobodys(upload) and not claims and not sent_it(request, upload),
         "may_redact": upload.team_id is not None and access.may(request.user, Action.REDACT, upload),
         "may_pin": upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload),
         "may_keep": may_keep(request, upload),

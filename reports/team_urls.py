@@ -18,6 +18,7 @@ urlpatterns = [
     path("r/<str:public_id>/share/", sharing.share_sheet, name="share_sheet"),
     path("r/<str:public_id>/trash/", sharing_pages.trash_upload, name="trash_upload"),
     path("r/<str:public_id>/restore/", sharing_pages.restore_upload, name="restore_upload"),
+    path("r/<str:public_id>/sender/", sharing_pages.prove_sender, name="prove_sender"),
     path("r/<str:public_id>/claim/", sharing_pages.claim, name="claim"),
     path("r/<str:public_id>/hide/", sharing_pages.redact, name="redact"),
     path("r/<str:public_id>/scenarios/", scenarios.keep_scenario, name="keep_scenario"),

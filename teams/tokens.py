@@ -1,7 +1,11 @@
 """Secrets that are shown once and kept as a hash: set-up links, invitations, API tokens, share links."""
 
+import base64
 import hashlib
+import hmac
 import secrets
+
+from django.conf import settings
 
 TOKEN_BYTES = 32  # 256 bits for what acts as a person
 LINK_BYTES = 16  # 128 bits for what only lets read
@@ -10,6 +14,12 @@ LINK_BYTES = 16  # 128 bits for what only lets read
 def new_secret(size: int = TOKEN_BYTES, prefix: str = "") -> str:
     """A fresh secret of `size` random bytes from the operating system, as URL-safe text."""
     return prefix + secrets.token_urlsafe(size)
+
+
+def secret_from(seed: str) -> str:
+    """The secret of a seed: 128 bits that nobody can work out without the site's key, and each time the same."""
+    digest = hmac.digest(settings.SECRET_KEY.encode(), b"kvdiag link\n" + seed.encode(), "sha256")
+    return base64.urlsafe_b64encode(digest[:LINK_BYTES]).rstrip(b"=").decode()
 
 
 def hash_secret(secret: str) -> str:

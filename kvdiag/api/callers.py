@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from ingest import rate
-from ingest.sender import address_hash
+from ingest.sender import address_hash, is_nobodys
 from kvdiag.api.problems import not_allowed
 from teams import access
 from teams.access import Action
@@ -61,6 +61,26 @@ def must(user: Any, action: Action, obj: Any) -> None:
     """Raises a 403 unless the caller may do this."""
     if not access.may(user, action, obj):
         raise not_allowed()
+
+
+def must_share(request: HttpRequest, user: Any, upload: Any) -> None:
+    """Raises a 403 unless the caller may share this, or holds the delete token of nobody's upload (`Upload-Token`)."""
+    secret = request.headers.get("Upload-Token", "")
+    if not (is_nobodys(upload) and access.holds_delete_token(upload, secret)):
+        must(user, Action.SHARE, upload)
+
+
+SENDERS_TOKEN = {
+    "parameters": [
+        {
+            "in": "header",
+            "name": "Upload-Token",
+            "required": False,
+            "schema": {"type": "string", "maxLength": 100},
+            "description": "The delete token of an upload that was sent without an account",
+        }
+    ]
+}
 
 
 def must_read(request: HttpRequest) -> None:

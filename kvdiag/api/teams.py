@@ -6,13 +6,15 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from django.conf import settings
+from django.db.models import Q
 from django.http import HttpRequest, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Path, Query, Router, Status
 
 from ingest.answers import absolute
-from kvdiag.api.callers import Token, TokenOrNobody, must, must_read, spend, team_of
+from ingest.models import Upload
+from kvdiag.api.callers import SENDERS_TOKEN, Token, TokenOrNobody, must, must_read, must_share, spend, team_of
 from kvdiag.api.problems import No, Problem, answers
 from kvdiag.api.reports import Id, find, stored_of
 from kvdiag.api.schemas import (
@@ -231,7 +233,8 @@ def list_all_shares(
 
 @router.get(
     "/reports/{report_id}/shares",
-    auth=Token(),
+    auth=TokenOrNobody(),
+    openapi_extra=SENDERS_TOKEN,
     response=answers(200, list[ShareOut]),
     tags=["shares"],
     summary="Links in force",
@@ -240,13 +243,14 @@ def list_shares(request: HttpRequest, report_id: Path[Id]) -> Any:
     """Links that lead to a report."""
     user = spend(request)
     upload = find(user, report_id)
-    must(user, Action.SHARE, upload)
+    must_share(request, user, upload)
     return [share_shown(each) for each in sharing_links.links_in_force(upload)]
 
 
 @router.post(
     "/reports/{report_id}/shares",
-    auth=Token(),
+    auth=TokenOrNobody(),
+    openapi_extra=SENDERS_TOKEN,
     response=answers(201, ShareOut, 409),
     tags=["shares"],
     summary="Share a report",
@@ -255,7 +259,7 @@ def make_share(request: HttpRequest, report_id: Path[Id], wish: ShareIn) -> Any:
     """Make a link: facts only or with the masked log, for anyone, with a password, or for members."""
     user = spend(request)
     upload = find(user, report_id)
-    must(user, Action.SHARE, upload)
+    must_share(request, user, upload)
     stored_of(upload)
     try:
         link, token = sharing_links.make_link(
@@ -276,12 +280,18 @@ def make_share(request: HttpRequest, report_id: Path[Id], wish: ShareIn) -> Any:
 
 
 @router.delete(
-    "/shares/{share_id}", auth=Token(), response=answers(204, None), tags=["shares"], summary="Revoke a link"
+    "/shares/{share_id}",
+    auth=TokenOrNobody(),
+    openapi_extra=SENDERS_TOKEN,
+    response=answers(204, None),
+    tags=["shares"],
+    summary="Revoke a link",
 )
 def drop_share(request: HttpRequest, share_id: Path[Id]) -> Any:
     """End a link at once."""
     user = spend(request)
-    link = get_object_or_404(access.visible(ShareLink, to=user).select_related("upload__team"), public_id=share_id)
-    must(user, Action.SHARE, link)
+    seen = Q(pk__in=access.visible(ShareLink, to=user).values("pk")) | Q(upload__in=access.visible(Upload, to=user))
+    link = get_object_or_404(ShareLink.objects.filter(seen).select_related("upload__team"), public_id=share_id)
+    must_share(request, user, link.upload)
     sharing_links.revoke(link, by=user)
     return Status(204, None)

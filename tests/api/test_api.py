@@ -15,6 +15,7 @@ from django.utils import timezone
 from ingest.models import StoredReport
 from reports.models import Channel, Prediction, ShareLink
 from teams.models import ApiToken, Membership, Scope
+from teams.tokens import hash_secret
 from tests.api.conftest import Keyed, key_of
 from tests.teams import world as worlds
 from tests.teams.world import World
@@ -251,6 +252,21 @@ def test_reports_of_nobody_are_read_without_a_token_and_never_listed(world: Worl
     worlds.report(row)
     assert Client().get(f"{V1}/reports/{row.public_id}/document").status_code == 200
     assert keyed(world.alice).get(f"{V1}/reports").json()["items"] == []
+
+
+def test_the_sender_of_nobodys_report_shares_it_with_its_delete_token(world: World) -> None:
+    row = worlds.upload(team=None, uploader=None, delete_token_hash=hash_secret("shown once"))
+    worlds.report(row)
+    shares = f"{V1}/reports/{row.public_id}/shares"
+    assert Client().post(shares, {"days": 1}, content_type=JSON).status_code == 403
+    assert Client(headers={"Upload-Token": "a guess"}).get(shares).status_code == 403
+    sender = Client(headers={"Upload-Token": "shown once"})
+    made = sender.post(shares, {"days": 1}, content_type=JSON)
+    assert made.status_code == 201 and "/s/" in made.json()["url"]
+    (listed,) = sender.get(shares).json()
+    assert Client().delete(f"{V1}/shares/{listed['id']}").status_code == 403
+    assert sender.delete(f"{V1}/shares/{listed['id']}").status_code == 204
+    assert sender.get(shares).json() == []
 
 
 def test_limits_are_those_of_the_configuration(world: World, settings: Any) -> None:

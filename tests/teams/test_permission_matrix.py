@@ -74,7 +74,7 @@ RULES: dict[str, Rule] = {
     "upload-cancel": EDIT, "upload-retry": EDIT, "upload-delete": EDIT, "trash_upload": EDIT, "restore_upload": EDIT,
     "redact": Rule("editor", "editor"), "share_sheet": Rule("editor", "editor"), "share_revoke": EDIT,
     "claim": EDIT, "deployment": READ, "deployment_change": EDIT, "pin_baseline": EDIT,
-    "keep_scenario": EDIT, "drop_scenario": EDIT,
+    "prove_sender": Rule(None, OPEN), "keep_scenario": EDIT, "drop_scenario": EDIT,
     "shared": Rule("viewer", "viewer"), "shared_seen": Rule(None, "viewer"), "shared_log": READ,
     "shared_log_find": READ, "shared_json": READ,
     "upload": Rule(OPEN, OPEN), "sample": Rule(None, OPEN),
@@ -187,6 +187,7 @@ def scene(world: World) -> Scene:
         "team_channel_change": {"public_id": channel.public_id},
         "restore_upload": {"public_id": binned.public_id},
         "claim": {"public_id": nobodys.public_id},
+        "prove_sender": {"public_id": nobodys.public_id},
     }
     return Scene(world, stored, values, special)
 

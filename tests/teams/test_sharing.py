@@ -6,13 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from ingest.models import StoredReport
+from ingest.models import StoredReport, Upload
 from reports import sharing_links, sharing_trash
 from reports.models import ShareLink
 from reports.sharing_links import Refused, What, Who, Wish
+from teams.tokens import hash_secret
+from tests.teams import world as worlds
 from tests.teams.conftest import signed_in
 from tests.teams.world import World
 
@@ -184,6 +187,93 @@ def test_the_sheet_makes_a_link_that_works_and_shows_it_once(world: World, store
     made = ShareLink.objects.get()
     assert made.expires_at is not None
     assert abs((made.expires_at - in_a_week()).total_seconds()) < 60
+
+
+def made_by(client: Client, stored: StoredReport, **form: str) -> str:
+    """The link on the answer to a form."""
+    path = f"/r/{stored.upload.public_id}/share/"
+    text = client.post(path, {"what": "facts", "who": "link", "days": "7", **form}).content.decode()
+    return text.split('id="made-link">')[1].split("<")[0]
+
+
+def test_an_answer_that_is_loaded_again_makes_no_second_link(world: World, stored: StoredReport) -> None:
+    editor = signed_in(world.bob)
+    page = editor.get(f"/r/{stored.upload.public_id}/share/").content.decode()
+    once = page.split('name="once" value="')[1].split('"')[0]
+    assert len(once) >= 22
+    first = made_by(editor, stored, once=once)
+    assert made_by(editor, stored, once=once) == first
+    assert ShareLink.objects.count() == 1
+    assert world.team.audit.filter(action="share.make").count() == 1
+    assert made_by(editor, stored, once=once, days="30") != first, "another choice, another link"
+    assert made_by(editor, stored, once="another form") != first
+    assert first.rsplit("/", 2)[1] not in str(list(ShareLink.objects.values()))
+
+
+def test_the_form_of_a_link_that_ended_makes_it_not_again(world: World, stored: StoredReport) -> None:
+    editor = signed_in(world.bob)
+    made_by(editor, stored, once="a form")
+    sharing_links.revoke(ShareLink.objects.get(), by=world.bob)
+    form = {"what": "facts", "who": "link", "days": "7", "once": "a form"}
+    answer = editor.post(f"/r/{stored.upload.public_id}/share/", form)
+    assert answer.status_code == 400 and "has ended" in answer.content.decode()
+    assert ShareLink.objects.count() == 1
+
+
+# --- Who sent a log without an account ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobodys(world: World) -> StoredReport:
+    return worlds.report(worlds.upload(team=None, uploader=None, delete_token_hash=hash_secret("shown once")))
+
+
+def sender_of(stored: StoredReport) -> Client:
+    """The browser that sent it."""
+    client = Client()
+    session = client.session
+    session["uploader"] = "the browser's own secret"
+    session.save()
+    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    Upload.objects.filter(pk=stored.upload_id).update(owner_hash=hash_secret("the browser's own secret"))
+    return client
+
+
+def test_a_sender_without_an_account_lists_and_revokes_links(nobodys: StoredReport) -> None:
+    sender, stranger = sender_of(nobodys), Client()
+    sheet = f"/r/{nobodys.upload.public_id}/share/"
+    url = made_by(sender, nobodys).removeprefix("http://testserver")
+    made = ShareLink.objects.get()
+    revoke = f"/shares/{made.public_id}/revoke/"
+    assert made.hint in sender.get(sheet).content.decode() and revoke in sender.get(sheet).content.decode()
+    assert stranger.get(sheet).status_code == 404
+    assert "/account/login/" in stranger.post(revoke)["Location"]
+    assert stranger.get(url).status_code == 200
+    assert sender.post(revoke)["Location"] == sheet
+    assert stranger.get(url).status_code == 404
+
+
+def test_the_delete_token_makes_another_browser_the_senders(world: World, nobodys: StoredReport) -> None:
+    browser, path = Client(), f"/r/{nobodys.upload.public_id}/"
+    assert f"{path}share/" not in browser.get(path).content.decode()
+    browser.post(f"{path}sender/", {"delete_token": "a guess"})
+    assert browser.get(f"{path}share/").status_code == 404
+    browser.post(f"{path}sender/", {"delete_token": "shown once"})
+    assert f"{path}share/" in browser.get(path).content.decode()
+    made_by(browser, nobodys)
+    assert browser.post(f"/shares/{ShareLink.objects.get().public_id}/revoke/").status_code == 302
+    assert ShareLink.objects.get().revoked_at is not None
+    assert browser.post(f"{path}delete").status_code == 303
+    assert not Upload.objects.filter(pk=nobodys.upload_id).exists()
+
+
+def test_the_token_of_one_upload_opens_no_other(world: World, nobodys: StoredReport, stored: StoredReport) -> None:
+    other = worlds.report(worlds.upload(team=None, uploader=None, delete_token_hash=hash_secret("another")))
+    browser = Client()
+    browser.post(f"/r/{nobodys.upload.public_id}/sender/", {"delete_token": "shown once"})
+    for upload in (other.upload, stored.upload):
+        assert browser.post(f"/r/{upload.public_id}/share/", {"days": "7"}).status_code == 404
+    assert not ShareLink.objects.exists()
 
 
 def test_viewers_and_outsiders_make_no_link(world: World, stored: StoredReport) -> None:
