@@ -5,10 +5,11 @@ happens to a process that holds no database, no broker, no secret and only this 
 
 The job comes as JSON on standard input. One JSON message a line goes out on standard output:
 
-    {"phase": "unpacked", "bytes": 4096}           the copy without secrets is being written
+    {"phase": "unpacked", "bytes": 4096, "read": 512, "of": 2048}    the copy without secrets is being written: its
+                                                             size, and how far the raw files have been read
     {"phase": "cleaned", "files": [...], "masked": {...}}    it is written
     {"phase": "reading", "lines": 12000}           then "ledger", "rules", "done", as the engine calls them
-    {"known": [...]}                               first facts of a long log
+    {"known": [...]}                               facts of the log's start, while the rest is worked on
     {"result": "report" | "not_sglang"}            the document lies beside the files
     {"refused": "unreadable" | "too_large", "sentence": "..."}
 
@@ -33,9 +34,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
-from typing import Any, TextIO
+from threading import Event, Lock, Thread
+from typing import IO, Any, TextIO
 
+from ingest.first_facts import FirstFacts
 from ingest.isolation import EXIT_DISK_FULL, EXIT_MEMORY, EXIT_SOFT_LIMIT
 from ingest.shortened import Shortened, is_worth_it
 from kvdiag.diagnosis import diagnose, errors
@@ -45,8 +47,7 @@ from kvdiag.diagnosis.masked_copy import StoredLog, masked_copy
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.report import Report
 
-KNOWN_FROM = 16 << 20  # bytes of masked text from which on the start of the log is read first, to show something early
-KNOWN_HEAD = 4 << 20
+TELL_S = 0.5
 WARMING = Path(__file__).resolve().parent / "samples" / "kimi-k25-8gpu.log"
 
 
@@ -112,16 +113,20 @@ def die_with_the_parent() -> None:
 def run(job: dict[str, Any], messages: TextIO) -> None:
     """Masks (unless the masked copy is there already), diagnoses the copy, writes the document."""
 
+    one_at_a_time = Lock()
+
     def say(**message: Any) -> None:
-        print(json.dumps(message), file=messages, flush=True)
+        with one_at_a_time:
+            print(json.dumps(message), file=messages, flush=True)
 
     folder = Path(job["folder"])
     limits = engine_limits(job["limits"])
+    kept = job["masked_files"]
+    copies = folder / (Path(kept[0]["path"]).parent if kept else job["masked_folder"])
     try:
-        files = job["masked_files"] or mask(job, folder, limits, say)
-        if sum(file["bytes"] for file in files) > KNOWN_FROM:
-            say(known=first_facts(folder, files[0], limits))
-        report = read_all(folder, files, limits, lambda phase, lines: say(phase=phase, lines=lines))
+        with FirstFacts(copies, limits, lambda known: say(known=known)):
+            files = kept or mask(job, folder, limits, say)
+            report = read_all(folder, files, limits, lambda phase, lines: say(phase=phase, lines=lines))
     except errors.UnreadableLog as problem:
         say(refused="unreadable", sentence=str(problem))
         return
@@ -149,35 +154,54 @@ def mask(job: dict[str, Any], folder: Path, limits: Any, say: Any) -> list[dict[
     """The masked copy of every file, and what is to be known about each of its parts."""
     files: list[dict[str, Any]] = []
     masker = Masker()  # one for all: a name keeps its pseudonym throughout the upload
-    for number, raw in enumerate(job["files"]):
-        # a folder for each file: two archives may hold members of the same name
-        target = folder / job["masked_folder"] / str(number)
-        target.mkdir(parents=True, mode=0o700)
-        with (folder / "raw" / str(number)).open("rb") as stream, growing(folder / job["masked_folder"], say):
-            stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits, masker)
-        files += [about_one_file(copy, folder) for copy in stored]
+    with growing(folder, job, say) as streams:
+        for number, raw in enumerate(job["files"]):
+            # a folder for each file: two archives may hold members of the same name
+            target = folder / job["masked_folder"] / str(number)
+            target.mkdir(parents=True, mode=0o700)
+            with (folder / "raw" / str(number)).open("rb") as stream:
+                streams.append(stream)
+                stored = masked_copy(Log(name=raw["name"], stream=stream), target, limits, masker)
+                streams.remove(stream)
+            files += [about_one_file(copy, folder) for copy in stored]
     job["masked"] = sum_of(job["masked"], *(file["masked"] for file in files))
     say(phase="cleaned", files=files, masked=job["masked"])
     return files
 
 
 @contextmanager
-def growing(folder: Path, say: Callable[..., None]) -> Iterator[None]:
-    """Tells twice a second how much of the copy is written."""
-    is_over = Event()
+def growing(folder: Path, job: dict[str, Any], say: Callable[..., None]) -> Iterator[list[IO[bytes]]]:
+    """Tells twice a second how much of the copy is written, and how far the raw files are read.
+
+    Gives a list that holds the file being read.
+    """
+    is_over, streams = Event(), list[IO[bytes]]()
+    sizes = [(folder / "raw" / str(number)).stat().st_size for number in range(len(job["files"]))]
 
     def tell() -> None:
-        say(phase="unpacked", bytes=0)
-        while not is_over.wait(0.5):
-            say(phase="unpacked", bytes=sum(path.stat().st_size for path in folder.rglob("*.log")))
+        say(phase="unpacked", bytes=0, read=0, of=sum(sizes))
+        while not is_over.wait(TELL_S):
+            copies = list((folder / job["masked_folder"]).glob("*/*.log"))
+            begun = len(list((folder / job["masked_folder"]).iterdir()))
+            at = position_of(streams)
+            read = sum(sizes[:begun]) if at is None else sum(sizes[: begun - 1]) + min(at, sizes[begun - 1])
+            say(phase="unpacked", bytes=sum(path.stat().st_size for path in copies), read=read, of=sum(sizes))
 
     teller = Thread(target=tell, daemon=True)
     teller.start()
     try:
-        yield
+        yield streams
     finally:
         is_over.set()
         teller.join()
+
+
+def position_of(streams: list[IO[bytes]]) -> int | None:
+    """How far the system has read the file that is open; None between two files."""
+    try:
+        return os.lseek(streams[0].fileno(), 0, os.SEEK_CUR)
+    except (IndexError, ValueError, OSError):
+        return None
 
 
 def about_one_file(copy: StoredLog, folder: Path) -> dict[str, Any]:
@@ -238,30 +262,6 @@ def grant_the_rest() -> None:
     """The soft limit has passed: most of what is left until the hard one is for a second, shorter reading."""
     _, hard_s = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (max(1, hard_s - 5), hard_s))
-
-
-def first_facts(folder: Path, file: dict[str, Any], limits: Limits) -> list[dict[str, Any]]:
-    """What the first 4 MiB of a long log say of its first launch. A figure that is not there is left out."""
-    with (folder / file["path"]).open("rb") as stream:
-        head = io.BytesIO(stream.read(KNOWN_HEAD))
-    launches = diagnose(Log(name=file["name"], stream=head), limits=limits).document["launches"]
-    return known_of(launches[0]) if launches else []
-
-
-def known_of(launch: dict[str, Any]) -> list[dict[str, Any]]:
-    rank = (launch.get("ranks") or [{}])[0]
-    entries = rank.get("entries") or []
-    weights = next((entry for entry in entries if entry["pool"] == "weights" and entry["model"] == "target"), {})
-    version = (launch.get("version") or {}).get("exact")
-    path = (launch.get("model") or {}).get("path")
-    rows = [
-        ("release", version, None),
-        ("model", path.rstrip("/").rpartition("/")[2] if path else None, launch.get("first_line")),
-        ("weights_gib", weights.get("gib"), next(iter(weights.get("lines") or []), None)),
-        ("kv_tokens", rank.get("kv_tokens"), None),
-        ("free_gib", rank.get("free_gib") if launch.get("outcome") == "ready" else None, None),
-    ]
-    return [{"fact": fact, "value": value, "line": line} for fact, value, line in rows if value is not None]
 
 
 def write_privately(path: Path, text: str) -> None:

@@ -9,13 +9,16 @@ from ingest import words
 from ingest.models import Phase, State, Upload
 from ingest.words import DOING, TITLES
 
-# what a long log tells first: the fact, its title, the swatch of its pool
+# what the start of a log tells while the rest is read: the fact, its title, the swatch of its pool
 FACTS = (
     ("release", "SGLang", None),
     ("model", "Model", None),
+    ("gpus", "GPUs", None),
     ("weights_gib", "Weights", "weights"),
+    ("kv_gib", "KV cache", "kv"),
     ("kv_tokens", "KV cache tokens", "kv"),
     ("free_gib", "Free when ready", "free"),
+    ("outcome", "Outcome so far", None),
 )
 
 

@@ -23,8 +23,6 @@ from ingest.sender import browser_hash, give_browser_secret, may_manage, sender_
 from teams import access
 from teams.current import home_of
 
-LONG_LOG = 4 << 20  # bytes as sent, from which on the page has a place for what is known before the end
-
 
 def upload_of(request: HttpRequest, public_id: str) -> Upload:
     """The upload at an address, for whoever may see it; 404 for everybody else."""
@@ -152,17 +150,13 @@ def progress_page(request: HttpRequest, upload: Upload) -> HttpResponse:
             "upload": upload,
             "progress": progress,
             "ahead": ahead_words(progress["ahead"]),
-            "shows_known": not upload.is_over and (upload.known or announced_bytes(upload) >= LONG_LOG),
+            "shows_known": bool(upload.known) or not upload.is_over,
             "may_manage": manages,
             "may_cancel": manages and not upload.is_over,
             "may_retry": manages and services.may_retry(upload),
             "earlier": answers.same_content(upload) if manages else None,
         },
     )
-
-
-def announced_bytes(upload: Upload) -> int:
-    return sum(file["bytes"] for file in upload.files)
 
 
 @require_GET

@@ -52,6 +52,19 @@ def unpacked(files: list[dict[str, Any]]) -> str:
     return ", ".join([*packings, size, counted(sum(file["lines"] for file in files), "line")])
 
 
+def unpacking(written: int, read: int, of: int) -> tuple[str, float | None]:
+    """`63 % of 61.4 MiB, 282 MiB of text so far`, and the share; a packed file is measured before it is unpacked.
+
+    written     bytes of the copy
+    read, of    bytes of the files as they were sent
+    """
+    if not read or not of:
+        return "", None
+    if not written:
+        return f"measuring, {100 * read // of} % of {in_mib(of)}", None
+    return f"{100 * read // of} % of {in_mib(of)}, {in_mib(written)} of text so far", read / of
+
+
 def cleaned(masked: dict[str, int]) -> str:
     hidden = sum(masked.values())
     return f"{counted(hidden, 'value')} hidden" if hidden else "nothing to hide found"
@@ -86,12 +99,15 @@ class Progress:
             self._turn.tell(Phase.UNPACKED, unpacked(self.files))
             self._turn.tell(Phase.CLEANED, cleaned(message["masked"]))
         elif phase is Phase.UNPACKED:
-            self._turn.tell(phase, f"{in_mib(message['bytes'])} so far" if message.get("bytes") else "")
+            self._turn.tell(
+                phase, *unpacking(message.get("bytes") or 0, message.get("read") or 0, message.get("of") or 0)
+            )
         elif phase is Phase.PARSED:
             total = sum(file["lines"] for file in self.files)
             lines = message.get("lines") or 0
             said = f"{lines:,} of {counted(total, 'line')}" if total else counted(lines, "line")
-            self._turn.tell(phase, said, share=lines / total if total else None)
+            share = min(1.0, lines / total) if total else None
+            self._turn.tell(phase, said if share is None else f"{share:.0%}, {said}".replace("%", " %", 1), share=share)
         else:
             self._turn.amend(Phase.PARSED, counted(sum(file["lines"] for file in self.files), "line"))
             self._turn.tell(phase)

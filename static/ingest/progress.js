@@ -20,7 +20,7 @@
     set($("time", li), phase.seconds === null ? "" : phase.seconds.toFixed(1) + " s");
     const meter = $(".meter", li);
     if (meter) {
-      meter.toggleAttribute("hidden", phase.state !== "now");
+      meter.toggleAttribute("hidden", phase.state !== "now" || !phase.percent);
       $(".meter__fill", meter).setAttribute("width", phase.percent + "%");
     }
   }

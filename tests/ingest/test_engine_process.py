@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from ingest import engine_process, isolation
+from ingest import isolation
 from ingest.isolation import End, Ended, run_isolated
 
 LOG = (Path(__file__).resolve().parent.parent / "corpus" / "kimi-k25-8gpu" / "log.txt").read_bytes()
@@ -22,7 +22,9 @@ COMMAND = isolation.COMMAND  # before the other tests' stand-in
 class Run:
     """One diagnosis of these files in a folder of its own."""
 
-    def __init__(self, folder: Path, *files: bytes, **limits: int) -> None:
+    def __init__(
+        self, folder: Path, *files: bytes, command: tuple[str, ...] = isolation.COMMAND, **limits: int
+    ) -> None:
         self.folder = folder
         self.messages: list[dict[str, Any]] = []
         (folder / "raw").mkdir(parents=True)
@@ -44,7 +46,7 @@ class Run:
             hard_s=90,
             on_message=self.messages.append,
             is_wanted=lambda: True,
-            command=COMMAND,
+            command=command,
         )
 
     @property
@@ -199,8 +201,3 @@ def test_the_child_knows_no_secret_of_the_site(diagnosed, monkeypatch) -> None:
         command=["sh", "-c", "env >&2"],
     )
     assert "PYTHONPATH" in seen.trace and "secret" not in seen.trace
-
-
-def test_first_facts_leave_out_what_is_not_there() -> None:
-    launch = {"first_line": 3, "version": None, "model": {"path": "/models/A/"}, "ranks": [], "outcome": "incomplete"}
-    assert engine_process.known_of(launch) == [{"fact": "model", "value": "A", "line": 3}]
