@@ -167,7 +167,6 @@ LOGIN_REDIRECT_URL = "/dashboard/"
 ACCOUNT_ADAPTER = "teams.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
-ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_CHANGE_EMAIL = True  # one address a person; a new one takes its place once it is confirmed
 ACCOUNT_SESSION_REMEMBER = None  # a box on the sign-in page
 SESSION_COOKIE_AGE = 30 * 86_400
@@ -177,6 +176,8 @@ _smtp = environment.url("KVDIAG_SMTP_URL", "", ("smtp", "smtps"))
 KVDIAG_SENDS_MAIL = _smtp is not None
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if _smtp else 'dummy'}.EmailBackend"
 EMAIL_TIMEOUT = 15
+# Where mail can be sent, an address that was typed in opens nothing before its owner has followed the link in it.
+ACCOUNT_EMAIL_VERIFICATION = "mandatory" if _smtp else "none"
 if _smtp:
     EMAIL_HOST, EMAIL_PORT = _smtp.hostname or "localhost", _smtp.port or (465 if _smtp.scheme == "smtps" else 587)
     EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(_smtp.username or ""), unquote(_smtp.password or "")
@@ -193,6 +194,7 @@ if _oidc:
     SOCIALACCOUNT_ADAPTER = "teams.adapters.OidcAdapter"
     # A link, not a form: the policy lets our forms go nowhere else, and what starts here ends only with our state.
     SOCIALACCOUNT_LOGIN_ON_GET = True
+    SOCIALACCOUNT_EMAIL_VERIFICATION = "none"  # nor need its people prove their addresses twice
     # The operator runs that server, so an address it has verified is the same person's account here.
     SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
     SOCIALACCOUNT_PROVIDERS = {

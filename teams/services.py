@@ -55,7 +55,10 @@ def use_setup_link(link: SetupLink, *, email: str, password: str, name: str, tea
 
 
 def new_person(*, email: str, password: str, name: str = "") -> Any:
-    """A person who signs in by e-mail and password; the address counts as verified."""
+    """A person who signs in by e-mail and password; the address counts as verified.
+
+    It is for those who came by a link of ours: the operator's own, or one that was sent to that address.
+    """
     from allauth.account.models import EmailAddress
 
     first, _, last = name.strip().partition(" ")
@@ -64,6 +67,14 @@ def new_person(*, email: str, password: str, name: str = "") -> Any:
     )
     EmailAddress.objects.create(user=user, email=email.lower(), verified=True, primary=True)
     return user
+
+
+def unverified_people(team: Team) -> set[int]:
+    """The members, by id, of whom nobody knows that their address is theirs: they typed it in, and no mail was sent."""
+    from allauth.account.models import EmailAddress
+
+    people = set(team.memberships.values_list("user_id", flat=True))
+    return people - set(EmailAddress.objects.filter(user__in=people, verified=True).values_list("user_id", flat=True))
 
 
 @transaction.atomic

@@ -274,6 +274,7 @@ class MemberOut(Schema):
     """A member."""
 
     email: str
+    email_verified: bool = Field(description="False for an address that was typed in and never confirmed")
     name: str
     role: str
     since: datetime

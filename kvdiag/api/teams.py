@@ -77,10 +77,17 @@ def read_members(request: HttpRequest) -> Any:
     """Who is in the team."""
     spend(request)
     must_read(request)
-    members = team_of(request).memberships.select_related("user").order_by("pk")
+    team = team_of(request)
+    unverified = services.unverified_people(team)
     return [
-        {"email": each.user.email, "name": each.user.get_full_name(), "role": each.role, "since": each.created_at}
-        for each in members
+        {
+            "email": each.user.email,
+            "email_verified": each.user_id not in unverified,
+            "name": each.user.get_full_name(),
+            "role": each.role,
+            "since": each.created_at,
+        }
+        for each in team.memberships.select_related("user").order_by("pk")
     ]
 
 

@@ -120,6 +120,7 @@ def members(request: HttpRequest, team: Team) -> HttpResponse:
     invitations = team.invitations.filter(accepted_at=None, revoked_at=None).order_by("-created_at")
     more = {
         "people": people,
+        "unverified": services.unverified_people(team),
         "invitations": [each for each in invitations if each.is_open()],
         "form": form,
         "link": link,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.core.mail import EmailMessage
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
@@ -95,6 +100,63 @@ def test_signing_up_brings_a_team_of_ones_own(db: None, settings: object) -> Non
     assert answer.status_code == 302
     assert Membership.objects.get().role == Role.OWNER
     assert Team.objects.get().name == "jo’s team"
+
+
+@pytest.fixture
+def sends_mail(settings: Any) -> None:
+    """As with KVDIAG_SMTP_URL; and nobody has guessed passwords before."""
+    cache.clear()
+    settings.KVDIAG_SENDS_MAIL, settings.ACCOUNT_EMAIL_VERIFICATION = True, "mandatory"
+
+
+SIGN_UP = {"email": "jo@example.org", "password1": "a long enough phrase"}
+
+
+def test_where_mail_is_sent_an_address_opens_nothing_before_it_is_verified(
+    db: None, sends_mail: None, mailoutbox: list[EmailMessage]
+) -> None:
+    client, sign_in = Client(), {"login": "jo@example.org", "password": "a long enough phrase"}
+    assert "confirm the address" in client.get("/account/signup/").content.decode()
+    assert client.post("/account/signup/", SIGN_UP)["Location"] == "/account/confirm-email/"
+    assert client.get("/dashboard/").status_code == 302
+    assert Client().post("/account/login/", sign_in)["Location"] == "/account/confirm-email/"
+    (mail,) = mailoutbox
+    assert mail.to == ["jo@example.org"]
+    link = re.search(r"http://testserver(/account/confirm-email/\S+)", str(mail.body))
+    assert link is not None
+    assert client.get(link[1]).status_code == 200
+    assert not EmailAddress.objects.get().verified, "looking at the page confirms nothing"
+    client.post(link[1])
+    assert EmailAddress.objects.get().verified
+    newcomer = Client()
+    assert newcomer.post("/account/login/", sign_in)["Location"] == "/dashboard/"
+
+
+def test_signing_up_with_anothers_address_tells_nothing(
+    world: World, sends_mail: None, mailoutbox: list[EmailMessage]
+) -> None:
+    answers = [Client().post("/account/signup/", SIGN_UP | {"email": each}) for each in ("new@x.org", world.bob.email)]
+    assert len({(answer.status_code, answer["Location"]) for answer in answers}) == 1
+    assert [mail.to for mail in mailoutbox] == [["new@x.org"], [world.bob.email]]
+    assert world.bob.check_password(PASSWORD)
+
+
+def test_who_was_invited_by_mail_need_not_verify_again(world: World, sends_mail: None) -> None:
+    client = Client()
+    client.post(invitation(world), {"name": "New Person", "password": "a long enough phrase"})
+    again = Client().post("/account/login/", {"login": "new@example.org", "password": "a long enough phrase"})
+    assert again["Location"] == "/dashboard/"
+
+
+def test_without_mail_addresses_stay_unverified_and_pages_say_so(world: World) -> None:
+    client = Client()
+    assert "sends no mail" in client.get("/account/signup/").content.decode()
+    client.post("/account/signup/", SIGN_UP)
+    jo = User.objects.get(email="jo@example.org")
+    Membership.objects.create(team=world.team, user=jo, role=Role.VIEWER)
+    text = signed_in(world.alice).get(f"/teams/{world.team.slug}/members/").content.decode()
+    assert "jo@example.org, not verified" in text and "bob@example.org, not verified" not in text
+    assert services.unverified_people(world.team) == {jo.pk}
 
 
 def test_signing_up_can_be_closed(db: None, settings: object) -> None:
