@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from threading import Lock
 from time import time
 
 import redis
@@ -25,7 +28,6 @@ if wait > 0 then return tostring(wait) end
 redis.call('SET', KEYS[1], tostring(full_at), 'EX', math.ceil(every * capacity) + 1)
 return '0'
 """
-_local = Lock()
 
 
 @lru_cache(maxsize=1)
@@ -47,8 +49,19 @@ def take(kind: str, who: str, per_minute: int) -> float:
         return 0.0
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Without Redis the cache is files in the data folder, on one machine: a lock there holds for all its processes."""
+    lock = os.open(settings.KVDIAG_DATA / "rate.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def _take_locally(name: str, every: float, capacity: int) -> float:
-    with _local:
+    with _one_at_a_time():
         now = time()
         full_at = max(cache.get(name) or now, now) + every
         wait = full_at - now - every * capacity

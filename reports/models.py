@@ -16,6 +16,7 @@ class ShareLink(models.Model):
     what         the report's figures and findings, or those with the masked log
     expires_at   None only for links that members alone may follow
     max_views    the link ends after so many views; None for no limit
+    tries        passwords that were tried since `tried_since`
     """
 
     class What(models.TextChoices):
@@ -42,6 +43,8 @@ class ShareLink(models.Model):
     max_views = models.PositiveIntegerField(null=True, blank=True)
     views = models.PositiveIntegerField(default=0)
     last_viewed_at = models.DateTimeField(null=True, blank=True)
+    tries = models.PositiveIntegerField(default=0)
+    tried_since = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:

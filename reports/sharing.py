@@ -9,7 +9,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
-from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -35,7 +34,6 @@ from teams.access import Action
 
 PERIODS = {"1": "1 day", "7": "7 days", "30": "30", "90": "90"}
 GRANT_S = 1800  # how long a password or a counted view keeps a reader in
-TRIES, TRIES_S = 10, 900  # wrong passwords for one link within a quarter of an hour
 
 
 # --- Making links -----------------------------------------------------------------------------------------------------
@@ -263,13 +261,11 @@ def log_context(upload: Upload, document: dict[str, Any]) -> dict[str, Any]:
 def _enter(request: HttpRequest, link: ShareLink, token: str) -> HttpResponse:
     """The password, or the click, behind which a view is counted."""
     if link.who == Who.PASSWORD and not _has_grant(request, link):
-        key = f"share-tries:{link.pk}"
-        cache.add(key, 0, TRIES_S)
-        if cache.incr(key) > TRIES:
+        if not sharing_links.count_try(link):
             return render(request, "reports/share_door.html", {"link": link, "slow": True}, status=429)
         if not sharing_links.opens(link, request.POST.get("password", "")):
             return render(request, "reports/share_door.html", {"link": link, "wrong": True}, status=403)
-        cache.delete(key)
+        sharing_links.forget_tries(link)
     if not _has_grant(request, link) and not sharing_links.count_view(link):
         return no_such_link(request)
     request.session["shares"] = {**_grants(request), str(link.pk): timezone.now().timestamp() + GRANT_S}

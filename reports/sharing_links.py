@@ -16,6 +16,7 @@ from teams.audit import person_name, record
 from teams.tokens import LINK_BYTES, hash_secret, new_secret, secret_from
 
 LONGEST = timedelta(days=365)
+TRIES, TRIES_COUNT = 10, timedelta(minutes=15)  # passwords that may be tried at one link, and in which time
 What, Who = ShareLink.What, ShareLink.Who
 
 
@@ -115,6 +116,23 @@ def count_view(link: ShareLink) -> bool:
     within = Q(max_views=None) | Q(views__lt=F("max_views"))
     counted = ShareLink.objects.filter(within, pk=link.pk).update(views=F("views") + 1, last_viewed_at=timezone.now())
     return bool(counted)
+
+
+def count_try(link: ShareLink) -> bool:
+    """Count one try at the password; False when as many as may come in a while have come.
+
+    Each step is one statement of the database, so that tries that come together are all counted.
+    """
+    now = timezone.now()
+    links, since = ShareLink.objects.filter(pk=link.pk), now - TRIES_COUNT
+    if links.filter(Q(tried_since=None) | Q(tried_since__lt=since)).update(tries=1, tried_since=now):
+        return True
+    return bool(links.filter(tries__lt=TRIES, tried_since__gte=since).update(tries=F("tries") + 1))
+
+
+def forget_tries(link: ShareLink) -> None:
+    """The password was right: others count from the start again."""
+    ShareLink.objects.filter(pk=link.pk).update(tries=0, tried_since=None)
 
 
 def opens(link: ShareLink, password: str) -> bool:

@@ -1,11 +1,15 @@
 """Token buckets: a burst, then the pace; one sender does not spend another's."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from ingest import rate
 from ingest.refusals import Refused
+from tests.live import clean_environment
 
 
 @pytest.fixture(params=["cache", "redis"])
@@ -50,6 +54,22 @@ def test_requests_that_come_together_cannot_spend_the_same_token(bucket_store: s
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda _: rate.take("upload", f"together-{bucket_store}", 5), range(40)))
     assert waits.count(0.0) == 10
+
+
+def test_processes_without_redis_share_one_bucket(tmp_path: Path) -> None:
+    taking = (
+        "import django; django.setup()\n"
+        "from ingest import rate\n"
+        "rate.time = lambda: 1_800_000_000.0\n"
+        "print(sum(rate.take('upload', 'all', 30) == 0 for _ in range(40)))\n"
+    )
+    environment = clean_environment(KVDIAG_DATA=str(tmp_path), DJANGO_SETTINGS_MODULE="kvdiag.settings")
+    running = [
+        subprocess.Popen([sys.executable, "-c", taking], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    taken = sum(int(process.communicate(timeout=120)[0]) for process in running)
+    assert taken == 60
 
 
 def test_who_comes_too_often_is_told_the_whole_seconds(clock) -> None:

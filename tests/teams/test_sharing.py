@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -136,6 +138,31 @@ def test_a_password_is_asked_for_and_its_guessing_is_slowed(world: World, stored
     guesser = Client()
     statuses = [guesser.post(url, {"password": f"guess {number}"}).status_code for number in range(12)]
     assert statuses[-1] == 429
+
+
+def test_tries_are_counted_anew_after_a_while_and_after_the_right_password(world: World, stored: StoredReport) -> None:
+    made, url = link(world, stored, who=Who.PASSWORD, password="red lorry yellow")
+    right, wrong = {"password": "red lorry yellow"}, {"password": "wrong"}
+    assert [Client().post(url, wrong).status_code for _ in range(9)] == [403] * 9
+    assert Client().post(url, right).status_code == 302
+    assert [Client().post(url, wrong).status_code for _ in range(11)] == [403] * 10 + [429]
+    assert Client().post(url, right).status_code == 429
+    ShareLink.objects.filter(pk=made.pk).update(tried_since=timezone.now() - timedelta(minutes=16))
+    assert Client().post(url, right).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tries_that_come_together_are_all_counted(world: World, stored: StoredReport) -> None:
+    made, _ = link(world, stored, who=Who.PASSWORD, password="red lorry yellow")
+
+    def tried(_: int) -> bool:
+        try:
+            return sharing_links.count_try(made)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(tried, range(40))).count(True) == sharing_links.TRIES
 
 
 def test_members_follow_a_members_link_and_outsiders_do_not(world: World, stored: StoredReport) -> None:
