@@ -6,15 +6,12 @@ special files of an archive are passed over. A file that breaks off is read as f
 
 from __future__ import annotations
 
-import bz2
 import io
-import lzma
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
 from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
 from kvdiag.diagnosis.limits import MIB, Limits
@@ -34,8 +31,7 @@ _FOREIGN: Final = (
 _WAYS: Final = "Send it as plain text, gzip, zstd, xz, bzip2, zip or tar."
 
 
-@dataclass
-class Member:
+class Member(NamedTuple):
     """One file of an upload, unpacked: its name, its bytes as a stream, how it was packed."""
 
     name: str
@@ -340,9 +336,14 @@ class Counted(io.RawIOBase):
 
 
 def _codec(kind: str) -> Codec:
+    # These modules are needed for few files, and are not loaded for others.
     if kind == "xz":
+        import lzma
+
         return _Lzma(lambda: lzma.LZMADecompressor(memlimit=256 * MIB))
     if kind == "bz2":
+        import bz2
+
         return _Lzma(bz2.BZ2Decompressor)
     return _Zlib({"gzip": 31, "deflate": 15, "raw deflate": -15}[kind])
 
@@ -357,6 +358,8 @@ def _zlib_decompressor() -> Callable[[int], Any]:
 
 def _broken() -> tuple[type[Exception], ...]:
     """What the codecs raise on bytes that are not theirs."""
+    import lzma
+
     known = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
     try:
         from isal import isal_zlib
@@ -383,6 +386,8 @@ def _seekable(stream: BinaryIO, head: bytes) -> BinaryIO:
             return stream
     except (AttributeError, OSError):
         pass
+    import tempfile
+
     spool = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=8 * MIB))  # noqa: SIM115 (closed when it is dropped)
     spool.write(head)
     while piece := stream.read(_PIECE):
@@ -452,6 +457,7 @@ def _tar_members(
 
 
 def _zip_members(name: str, stream: BinaryIO, limits: Limits, meter: Meter) -> Iterator[Member]:
+    import lzma
     import zipfile
 
     broken = (zipfile.BadZipFile, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, NotImplementedError)

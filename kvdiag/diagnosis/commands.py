@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kvdiag.diagnosis.arguments import MAX_ARGUMENTS, Value
 from kvdiag.diagnosis.events.server_args import LaunchCommand
+from kvdiag.diagnosis.lazy import lazy
 
 MAX_LINES = 120  # of one command over several lines
 
@@ -58,19 +59,19 @@ _BENCHMARK = frozenset(
     ]
 )
 
-_MODULE = re.compile(r"sglang[.](?:launch_server|bench_\w+)|\bsglang serve\b")
-_ENVIRONMENT = re.compile(
+_MODULE = lazy(r"sglang[.](?:launch_server|bench_\w+)|\bsglang serve\b")
+_ENVIRONMENT = lazy(
     r"(?:^|[\s'\"=,])((?:SGLANG|SGL|PYTORCH|FLASHINFER|NCCL|NVSHMEM|CUDA|HIP|ROCR|ASCEND|HCCL|TORCH|VLLM|SYMM)_[A-Z0-9_]+)"
     r"=(\"[^\"]*\"|'[^']*'|[^\s'\"]+)"
 )
-_ITEM = re.compile(r"^\s*-\s+(?![-\w]+:\s)(.*?)\s*$")
-_KEY = re.compile(r"^\s*(?:-\s+)?(?:command|args|entrypoint)\s*:\s*(.*)$")
-_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_QUOTED_MODULE = re.compile(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
+_ITEM = lazy(r"^\s*-\s+(?![-\w]+:\s)(.*?)\s*$")
+_KEY = lazy(r"^\s*(?:-\s+)?(?:command|args|entrypoint)\s*:\s*(.*)$")
+_JSON_STRING = lazy(r'"((?:[^"\\]|\\.)*)"')
+_QUOTED_MODULE = lazy(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
 _ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
-_FLAG = re.compile(r"\s*--[a-z][\w-]+(?:[ =]|$)")  # goes on a command whose backslash was forgotten
-_VARIABLE = re.compile(r"\$[\w({]")
-_NEXT_STATEMENT = re.compile(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
+_FLAG = lazy(r"\s*--[a-z][\w-]+(?:[ =]|$)")  # goes on a command whose backslash was forgotten
+_VARIABLE = lazy(r"\$[\w({]")
+_NEXT_STATEMENT = lazy(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 
 
 def command_text(command: LaunchCommand) -> str:

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from kvdiag.diagnosis.errors import UnreadableLog
+from kvdiag.diagnosis.lazy import lazy
 
 _BOMS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -25,14 +26,12 @@ _ESCAPE: Final = (
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,4096}\x1b\\"
     r"|[ -/]{1,4}[0-~]|[0-Z\\-~])?"
 )
-_ESCAPE_TEXT: Final = re.compile(_ESCAPE)
-_ESCAPE_BYTES: Final = re.compile(_ESCAPE.encode())
-_WRITTEN: Final = re.compile(r"(?:\^\[|\\x1b|\\033|\\u001[bB]|\\e)\[[0-9;]{0,16}[A-Za-z]")
+_ESCAPE_TEXT: Final = lazy(_ESCAPE)
+_ESCAPE_BYTES: Final = lazy(_ESCAPE.encode())
+_WRITTEN: Final = lazy(r"(?:\^\[|\\x1b|\\033|\\u001[bB]|\\e)\[[0-9;]{0,16}[A-Za-z]")
 # Colour codes whose ESC was lost on the way: "[2m...[0m [31mERROR[0m". A duration such as "[1m20s" is none.
-_LOST: Final = re.compile(
-    r"\[(?:[0-9]|2[1-9]|0[1-9]|[34][0-9]|9[0-7]|10[0-7]|[34]8;5;\d{1,3})(?:;\d{1,3}){0,4}m(?![\d ]\d)"
-)
-_CONTROL_TEXT: Final = re.compile(
+_LOST: Final = lazy(r"\[(?:[0-9]|2[1-9]|0[1-9]|[34][0-9]|9[0-7]|10[0-7]|[34]8;5;\d{1,3})(?:;\d{1,3}){0,4}m(?![\d ]\d)")
+_CONTROL_TEXT: Final = lazy(
     r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\ufeff\u200b\u200e\u200f\u2028\u2029\x85"
     r"\u061c\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction of the text behind them
 )
@@ -44,7 +43,7 @@ _LOOKALIKES: Final = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0x
     "‘": "'", "’": "'", "“": '"', "”": '"', "〔": "[", "〕": "]",
 }  # fmt: skip
 _LOOKALIKE_TEXT: Final = str.maketrans(_LOOKALIKES)
-_LOOKALIKE_BYTES: Final = re.compile(b"|".join(re.escape(char.encode()) for char in _LOOKALIKES))
+_LOOKALIKE_BYTES: Final = lazy(b"|".join(re.escape(char.encode()) for char in _LOOKALIKES))
 _ASCII_OF: Final = {char.encode(): plain.encode() for char, plain in _LOOKALIKES.items()}
 # The bytes that the ones worth a rewritten block begin with; quotation marks stand in no phrase.
 _LEADS: Final = ((b"\xef", b"\xef\xbc"), (b"\xef", b"\xef\xbd"), (b"\xc2", b"\xc2\xa0"), (b"\xe3", b"\xe3\x80"))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.events.failure import ProcessFailed, Traceback
 from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.lines import LogLine
 
 MAX_EXCEPTIONS = 20  # different ones that are told
 MAX_FRAMES = 6  # of one, the innermost
 MAX_MESSAGE = 600  # characters
 
-_HEAD = re.compile(
+_HEAD = lazy(
     r"^(?:\[rank\d+\]: ?)?(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|OutOfResources|Interrupt|Failure))"
     r"(?:: ?(.*))?$"
 )
-_FRAME = re.compile(r'^File "([^"]{1,300})", line (\d{1,9})(?:, in (\S{1,100}))?')
-_CHANGING = re.compile(r"0x[0-9a-f]+|\d+")
+_FRAME = lazy(r'^File "([^"]{1,300})", line (\d{1,9})(?:, in (\S{1,100}))?')
+_CHANGING = lazy(r"0x[0-9a-f]+|\d+")
 
 
 @dataclass

@@ -7,25 +7,26 @@ configure_scheduler_process().
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+from kvdiag.diagnosis.lazy import lazy
 
 _STAMP: Final = r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
 _TOKEN: Final = r"(?:[A-Z][A-Z_]{0,15}\d{1,6}|encode_server|encode_dp_worker\[\d{1,6}\])"
 _TOKENS: Final = rf"((?:[ ,]{{0,2}}{_TOKEN}){{0,8}})"
-_BRACKETED: Final = re.compile(rf"\[{_STAMP}{_TOKENS} ?\]")
-_UNOPENED: Final = re.compile(rf"{_STAMP}{_TOKENS}\](?=\s|$)")  # the opening bracket was lost
-_TIMELESS: Final = re.compile(
+_BRACKETED: Final = lazy(rf"\[{_STAMP}{_TOKENS} ?\]")
+_UNOPENED: Final = lazy(rf"{_STAMP}{_TOKENS}\](?=\s|$)")  # the opening bracket was lost
+_TIMELESS: Final = lazy(
     r"\[((?:[ ,]{0,2}(?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d{1,6}){1,8}|encode_server|encode_dp_worker\[\d{1,6}\])\](?=\s)"
 )
 # A record that stands within a line: behind a bar, or behind a record that lost its line end.
-_RECORD_START: Final = re.compile(
+_RECORD_START: Final = lazy(
     rf"\[(?:\d{{4}}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?(?:[ ,]{{0,2}}{_TOKEN}){{0,8}} ?\]"
 )
 # The same of a collector's record: its time glued onto text.
-_STAMP_START: Final = re.compile(r"(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )")
-_KEY: Final = re.compile(r"(DP|PP|TP|EP|ATTN_CP|MOE_DP)(\d{1,6})")
+_STAMP_START: Final = lazy(r"(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )")
+_KEY: Final = lazy(r"(DP|PP|TP|EP|ATTN_CP|MOE_DP)(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,7 @@ class Rank:
         return cls(**found, process=text.strip() if text.strip().startswith("encode_") else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(NamedTuple):
     """What stood before a message: its time, its rank's tokens and where the message begins."""
 
     clock: str | None

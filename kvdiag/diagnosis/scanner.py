@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kvdiag.diagnosis.databases import database
 
@@ -96,8 +96,7 @@ class Block:
     lines: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """What of a text was left out: whole lines, and their bytes."""
 
     first_line: int

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from kvdiag.diagnosis.archives import Member, Meter, compression_of, open_members
 from kvdiag.diagnosis.decoding import Narrowed, detect_encoding, is_wide
@@ -18,16 +16,14 @@ from kvdiag.diagnosis.scanner import Blocks
 _SAMPLE: Final = 64 << 10
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(NamedTuple):
     """One uploaded file: its name and its bytes, perhaps compressed, perhaps an archive."""
 
     name: str
     stream: BinaryIO
 
 
-@dataclass
-class Text:
+class Text(NamedTuple):
     """One file's text.
 
     encoding     as it came; UTF-16 and UTF-32 are UTF-8 by now
@@ -151,6 +147,8 @@ def _rewindable(stream: BinaryIO) -> BinaryIO:
             return stream
     except AttributeError:
         pass
+    import tempfile
+
     spool = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=8 << 20))  # noqa: SIM115 (closed when it is dropped)
     while piece := stream.read(_SAMPLE):
         spool.write(piece)

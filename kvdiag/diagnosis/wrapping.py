@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+from kvdiag.diagnosis.lazy import lazy
 
 NARROWEST: Final = 40
 WIDEST: Final = 250  # SGLang's own lines are longer, so a file without a longer line has been wrapped
@@ -17,7 +18,7 @@ _ENOUGH: Final = 3  # full lines with a continuation
 LONGEST_JOIN: Final = 64 << 10
 
 # What the line behind a wrapped one begins with when it is a line of its own.
-_OWN: Final = re.compile(
+_OWN: Final = lazy(
     "|".join(
         (
             r"\[?\d{4}-\d\d-\d\d[T ]\d\d:",
@@ -41,26 +42,24 @@ _OWN: Final = re.compile(
         )
     )
 )
-_LOG: Final = re.compile(
-    r"server_args|^.{0,60}\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|avail mem|Load weight|sglang|SGLang|out of memory"
-    r"|KVPool|max_total_num_tokens|torch\.",
-    re.DOTALL,
+_LOG: Final = lazy(
+    r"(?s)server_args|^.{0,60}\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|avail mem|Load weight|sglang|SGLang|out of memory"
+    r"|KVPool|max_total_num_tokens|torch\."
 )
 # The parts that PyTorch's message is broken into by hand.
-_OOM: Final = re.compile(
+_OOM: Final = lazy(
     r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process (?:\d+ )?has|Including non-PyTorch|Of the allocated"
     r"|of which|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved"
     r"|allocated by|by PyTorch|If reserved|reserved by|unallocated|has a total|capacity of|\(GPU|total capacity"
     r"|already allocated|reserved in total|in private|CUDA Graphs|PyTorch|try setting|See documentation|to avoid"
     r"|fragmentation)"
 )
-_ASKED: Final = re.compile(r"Tried to allocate [\d.]+ \w+\.\s*$")  # the message's first sentence alone
-_MEMORY: Final = re.compile(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
-_BRACKET: Final = re.compile(r"\s*\(\w+=\d")
+_ASKED: Final = lazy(r"Tried to allocate [\d.]+ \w+\.\s*$")  # the message's first sentence alone
+_MEMORY: Final = lazy(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
+_BRACKET: Final = lazy(r"\s*\(\w+=\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Wrap:
+class Wrap(NamedTuple):
     """How a file was wrapped: its width in characters, and whether words were cut (hard) or kept whole."""
 
     width: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+from kvdiag.diagnosis.lazy import lazy
 
 
-@dataclass(frozen=True, slots=True)
-class Peeled:
+class Peeled(NamedTuple):
     """A line without one wrapper.
 
     text   what was inside; several lines where the wrapper held several
@@ -26,8 +25,7 @@ class Peeled:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Carrier:
+class Carrier(NamedTuple):
     """One kind of wrapper.
 
     name   as the report gives it
@@ -47,7 +45,7 @@ LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 
 # What a line of a server can begin with. Wrappers as short as "0: " are believed only before one of these.
-LOOKS_PRINTED: Final = re.compile(
+LOOKS_PRINTED: Final = lazy(
     r"\s*(?:\[\d{4}-\d\d-\d\d[ T]\d\d:|\[\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|Traceback \(most|  File \"|INFO[: ]"
     r"|WARNING[: ]|Load |KV Cache |Memory pool |Capture |Init |max_total_num|server_args|torch\.|Compiling|Capturing"
     r"|The server is|\w*(?:Error|Exception):|Decode batch|Prefill batch|Rank \d+ scheduler|Loading |Mamba |Use |Using )"

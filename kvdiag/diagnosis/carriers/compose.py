@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from kvdiag.diagnosis.carriers.carrier import LETTERS, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_SERVICE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,80}?) *\| ?")
+_SERVICE = lazy(r"([A-Za-z][A-Za-z0-9_.-]{0,80}?) *\| ?")
 
 
 def _peel(text: str) -> Peeled | None:

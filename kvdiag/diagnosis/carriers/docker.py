@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import DIGITS, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{8,9})(?:Z|[+-]\d\d:\d\d)[ \t]")
+_STAMP = lazy(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{8,9})(?:Z|[+-]\d\d:\d\d)[ \t]")
 
 
 def _timestamps(text: str) -> Peeled | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7})Z (?:##\[\w{1,20}\])?")
-_RUN = re.compile(r"[^\t\n]{1,200}\t[^\t\n]{1,200}\t(?=\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z )\ufeff?")
+_STAMP = lazy(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7})Z (?:##\[\w{1,20}\])?")
+_RUN = lazy(r"[^\t\n]{1,200}\t[^\t\n]{1,200}\t(?=\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z )\ufeff?")
 
 
 def _stamp(text: str) -> Peeled | None:

@@ -5,36 +5,34 @@ Their JSON form is read with the other JSON records.
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, MONTHS, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
 _HOST = r"([A-Za-z0-9][\w.:-]{0,253}) "
 _UNIT = r"([\w@./:+\\-]{1,120})(?:\[(\d{1,10})\])?: ?"
-_SHORT = re.compile(rf"(?:(?:{MONTHS}) [ \d]\d(?: \d{{4}})? (\d\d:\d\d:\d\d(?:\.\d{{1,9}})?)) {_HOST}{_UNIT}")
+_SHORT = lazy(rf"(?:(?:{MONTHS}) [ \d]\d(?: \d{{4}})? (\d\d:\d\d:\d\d(?:\.\d{{1,9}})?)) {_HOST}{_UNIT}")
 # Seven digits of a second and more are another collector's.
-_ISO = re.compile(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?)(?:Z|[+-]\d\d:?\d\d) {_HOST}{_UNIT}")
-_FULL = re.compile(
+_ISO = lazy(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?)(?:Z|[+-]\d\d:?\d\d) {_HOST}{_UNIT}")
+_FULL = lazy(
     rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\d{{4}}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{{1,9}})?) [A-Z]{{1,5}}[+\d:-]"
     rf"{{0,6}} {_HOST}{_UNIT}"
 )
-_UNIX = re.compile(rf"\d{{10}}\.\d{{6}} {_HOST}{_UNIT}")
-_MONOTONIC = re.compile(rf"\[ *\d{{1,9}}\.\d{{6}}\] {_HOST}{_UNIT}")
-_RFC5424 = re.compile(
+_UNIX = lazy(rf"\d{{10}}\.\d{{6}} {_HOST}{_UNIT}")
+_MONOTONIC = lazy(rf"\[ *\d{{1,9}}\.\d{{6}}\] {_HOST}{_UNIT}")
+_RFC5424 = lazy(
     r"<\d{1,3}>1 (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)\S{0,6} (\S{1,253}) (\S{1,48}) (\S{1,128}) (\S{1,32}) "
     r"(?:-|\[[^\]]{0,512}\]) ?(?:\ufeff)?"
 )
-_PRIORITY = re.compile(r"<\d{1,3}>(?!1 )")
-_EXPORT = re.compile(r"MESSAGE=(?=\[?\d\d|[A-Z])")
+_PRIORITY = lazy(r"<\d{1,3}>(?!1 )")
+_EXPORT = lazy(r"MESSAGE=(?=\[?\d\d|[A-Z])")
 
 
 def _short(text: str) -> Peeled | None:
-    found = _SHORT.match(text) or _MONOTONIC.match(text)
-    if not found:
-        return None
-    clock = found[1] if found.re is _SHORT else None
-    host = found[2] if found.re is _SHORT else found[1]
-    return Peeled(text[found.end() :], clock, host, host=True)
+    if found := _SHORT.match(text):
+        return Peeled(text[found.end() :], found[1], found[2], host=True)
+    if found := _MONOTONIC.match(text):
+        return Peeled(text[found.end() :], None, found[1], host=True)
+    return None
 
 
 def _iso(text: str) -> Peeled | None:

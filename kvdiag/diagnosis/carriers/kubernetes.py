@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_PREFIX = re.compile(r"\[(?:pod|po)/([^\s/\]]{1,253})/([^\s\]]{1,253})\] ?")
-_STERN = re.compile(
+_PREFIX = lazy(r"\[(?:pod|po)/([^\s/\]]{1,253})/([^\s\]]{1,253})\] ?")
+_STERN = lazy(
     r"(?:\+ )?([a-z0-9][a-z0-9.-]{1,250}) › ([a-z0-9-]{1,63}) ?[│|]? ?|([a-z0-9-]{4,250}) ([a-z0-9-]{1,63}) [│] ?"
 )
-_CRI = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) ([FP])(?::\w+)? ?"
-)
+_CRI = lazy(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) ([FP])(?::\w+)? ?")
 
 
 def _pod(text: str) -> Peeled | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import LOOKS_PRINTED, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_QUOTED = re.compile(r"(?:> ?){1,8}")
-_MARKED = re.compile(r"(?:[-*+•|│] |`{1,3}(?:\w{1,12} )?|\d{1,7}[:|│\t] ?|\d{1,7}[-→] ?)")
+_QUOTED = lazy(r"(?:> ?){1,8}")
+_MARKED = lazy(r"(?:[-*+•|│] |`{1,3}(?:\w{1,12} )?|\d{1,7}[:|│\t] ?|\d{1,7}[-→] ?)")
 
 
 def _quoted(text: str) -> Peeled | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_ACTOR = re.compile(r"\(([\w.<>:-]{1,120}(?:\([^)]{0,80}\))?) (?:pid=(\d{1,10}))(?:, ip=([\w.:-]{1,64}))?\) ?")
-_BARE = re.compile(r"\((?:pid=(\d{1,10}))(?:, ip=([\w.:-]{1,64}))?\) ?")
-_REPEATED = re.compile(r"\s*\[repeated \d{1,9}x across (?:cluster|all nodes)\][^\n]{0,200}$")
+_ACTOR = lazy(r"\(([\w.<>:-]{1,120}(?:\([^)]{0,80}\))?) (?:pid=(\d{1,10}))(?:, ip=([\w.:-]{1,64}))?\) ?")
+_BARE = lazy(r"\((?:pid=(\d{1,10}))(?:, ip=([\w.:-]{1,64}))?\) ?")
+_REPEATED = lazy(r"\s*\[repeated \d{1,9}x across (?:cluster|all nodes)\][^\n]{0,200}$")
 
 
 def _peel(text: str) -> Peeled | None:

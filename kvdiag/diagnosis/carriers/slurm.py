@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import DIGITS, LOOKS_PRINTED, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_TASK = re.compile(r" *(\d{1,5}): ")
+_TASK = lazy(r" *(\d{1,5}): ")
 
 
 def _again(text: str) -> Peeled | None:

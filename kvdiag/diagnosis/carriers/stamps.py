@@ -4,22 +4,21 @@ command lines. Also the head of a record of Python's logging in another format t
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, LOOKS_PRINTED, MONTHS, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|NOTICE)"
 _ISO = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d| UTC)?"
-_TAIL = re.compile(rf"{_ISO} (\S{{1,512}}) (?=\[)")  # aws logs tail: time, stream
-_LOKI = re.compile(rf"{_ISO} (\{{[^{{}}\n]{{0,2000}}\}}) ")
-_TS = re.compile(rf"(?:{MONTHS}) [ \d]\d (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?) ")
-_LOGGING = re.compile(
+_TAIL = lazy(rf"{_ISO} (\S{{1,512}}) (?=\[)")  # aws logs tail: time, stream
+_LOKI = lazy(rf"{_ISO} (\{{[^{{}}\n]{{0,2000}}\}}) ")
+_TS = lazy(rf"(?:{MONTHS}) [ \d]\d (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?) ")
+_LOGGING = lazy(
     rf"{_ISO}\s{{0,3}}(?:[-|:]\s{{0,3}})?(?:\[?{_LEVEL}\]?\s{{0,8}}[-|:]?\s{{0,3}}[\w.]{{1,120}}(?:[:.]\w{{1,80}}){{0,2}}\s?[-|:]\s"
     rf"|[\w.]{{1,120}}(?::\d{{1,6}})?\s[-|:]\s\[?{_LEVEL}\]?\s[-|:]\s|\[?{_LEVEL}\]?\s{{1,8}}[-|:]?\s?)"
 )
-_PLAIN = re.compile(rf"\[?{_ISO}\]?[ :|\t]\s{{0,3}}(?:- )?")
-_BASIC = re.compile(rf"{_LEVEL}:[\w.]{{1,120}}:")
-_HEAD = re.compile(rf"{_LEVEL}\s{{1,4}}(?:\d\d-\d\d \d\d:\d\d:\d\d )?\[?[\w./-]{{1,120}}:\d{{1,6}}\]?:?\s")
+_PLAIN = lazy(rf"\[?{_ISO}\]?[ :|\t]\s{{0,3}}(?:- )?")
+_BASIC = lazy(rf"{_LEVEL}:[\w.]{{1,120}}:")
+_HEAD = lazy(rf"{_LEVEL}\s{{1,4}}(?:\d\d-\d\d \d\d:\d\d:\d\d )?\[?[\w./-]{{1,120}}:\d{{1,6}}\]?:?\s")
 
 
 def _stamp(text: str) -> Peeled | None:

@@ -3,13 +3,13 @@ r"""Lines as strings of a document: a notebook, a JSON array, a Python list. `"[
 from __future__ import annotations
 
 import json
-import re
 
 from kvdiag.diagnosis.carriers.carrier import Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"?,?\s*\]?\}?,?\s*$')
-_PYTHON = re.compile(r"'((?:[^'\\]|\\.)*)'?,?\s*\]?\s*$")
-_KEYED = re.compile(r'"(?:text|data|output|log|logs|stdout|stderr|lines?)": *\[?\s*(?=")')
+_STRING = lazy(r'"((?:[^"\\]|\\.)*)"?,?\s*\]?\}?,?\s*$')
+_PYTHON = lazy(r"'((?:[^'\\]|\\.)*)'?,?\s*\]?\s*$")
+_KEYED = lazy(r'"(?:text|data|output|log|logs|stdout|stderr|lines?)": *\[?\s*(?=")')
 
 
 def unescape(text: str) -> str:

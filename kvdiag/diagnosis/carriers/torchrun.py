@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from kvdiag.diagnosis.carriers.carrier import LOOKS_PRINTED, Carrier, Peeled
+from kvdiag.diagnosis.lazy import lazy
 
-_RANK = re.compile(r"\[(rank\d{1,5}|default\d{1,5}|[\w-]{1,40}\d{1,5}/\d{1,5})\]: ?")
-_NUMBER = re.compile(r"\[(\d{1,5})\]: ?")  # mpirun and deepspeed launchers
+_RANK = lazy(r"\[(rank\d{1,5}|default\d{1,5}|[\w-]{1,40}\d{1,5}/\d{1,5})\]: ?")
+_NUMBER = lazy(r"\[(\d{1,5})\]: ?")  # mpirun and deepspeed launchers
 
 
 def _again(text: str) -> Peeled | None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules.clearing import Cleared, cleared_suspects, figures_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Rule
-
-log = logging.getLogger(__name__)
 
 NOTHING_SEEN = "the log shows nothing of the kind"
 
@@ -66,7 +63,9 @@ def check_all(case: Case) -> Checked:
         try:
             found = [_completed(x, rule, case) for x in rule.check(case)]
         except Exception:
-            log.exception("rule %s failed", rule.id)
+            import logging  # costs every other diagnosis its loading
+
+            logging.getLogger(__name__).exception("rule %s failed", rule.id)
             checked.not_run.append((rule, "it failed on this log; the failure is in kvdiag's own log"))
             continue
         if found:
