@@ -200,6 +200,13 @@ class ReportPage:
         return None if self.budget.main else overflow_of(self.launch)
 
     @cached_property
+    def pool_set_by(self) -> str:
+        """What sets the pool's size, and how far the arithmetic holds, as one sentence; "" where nothing is known."""
+        if dig(self.launch, "kv_cache", "budget") is None and dig(self.launch, "kv_cache", "tokens") is None:
+            return ""
+        return words.sentence(dig(self.launch, "kv_cache", "limit", "sentence") or "")
+
+    @cached_property
     def budget_words(self) -> str:
         main = self.budget.main
         if main is None:

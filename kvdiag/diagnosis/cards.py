@@ -24,8 +24,8 @@ _MIB: tuple[tuple[str, int], ...] = (
     (r"A100|A800", 81_920),
     (r"A10G", 23_028),
     (r"A10\b", 23_028),
-    (r"A40|RTX_A6000", 46_068),
-    (r"RTX_6000_Ada", 49_140),
+    (r"A40\b", 46_068),
+    (r"RTX_A6000|RTX_6000_Ada", 49_140),
     (r"L40S?", 46_068),
     (r"L4\b", 23_034),
     (r"L20\b", 46_068),
@@ -35,6 +35,8 @@ _MIB: tuple[tuple[str, int], ...] = (
     (r"RTX_5090", 32_607),
     (r"RTX_4090_D|RTX_4090", 24_564),
     (r"RTX_3090", 24_576),
+    (r"RTX_5080|RTX_5070_Ti", 16_303),
+    (r"RTX_4080", 16_376),
     (r"MI355X", 294_896),
     (r"MI325X", 262_128),
     (r"MI300X|MI308X", 196_592),
@@ -51,6 +53,11 @@ def known_capacity(name: str) -> Bytes | None:
         if re.search(pattern, plain, re.I):
             return Bytes(mib * MIB)
     return None
+
+
+def totals_near(mib: float, room: float) -> list[int]:
+    """The known totals, in MiB, that are at least this much and at most `room` more; those of several cards once."""
+    return sorted({total for _, total in _MIB if 0 <= total - mib <= room})
 
 
 def readable(name: str) -> str:

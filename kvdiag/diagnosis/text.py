@@ -233,7 +233,8 @@ class _Terminal:
             + (f" ({budget['error_percent']:+.2f} % of the count)" if budget.get("error_percent") is not None else "")
         )
         limit = (cache.get("limited_by") or "unknown").replace("_", " ")
-        yield f"Limited by: {limit}."
+        told = (cache.get("limit") or {}).get("sentence")
+        yield printable(f"Limited by: {limit}." + (f" {told[:1].upper()}{told[1:]}." if told else ""))
         yield ""
 
     def _levers(self, launch: dict[str, Any]) -> Iterator[str]:

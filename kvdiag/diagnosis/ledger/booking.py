@@ -32,7 +32,7 @@ from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.weights import DeepGemmWarmup, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
-from kvdiag.diagnosis.ledger.indexer import index_keys
+from kvdiag.diagnosis.ledger.indexer import index_keys, keeps_index_keys
 from kvdiag.diagnosis.ledger.model import Basis, Entry, KVPool, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.request_table import request_tables
 from kvdiag.diagnosis.ledger.sizing.unified import unified_device
@@ -92,6 +92,7 @@ class _RankBook:
         self.last_graph: Model = Model.TARGET
         self.swa = launch.has(SlidingWindowPool, SlidingWindowUsage)
         self.unified = unified_device(launch) is not None
+        self.sparse = keeps_index_keys(launch)
         self.open_loads = 0
         mine = list(launch.of_rank(rank))
         ends = [e for e in mine if isinstance(e, PoolEnd)]
@@ -407,10 +408,13 @@ class _RankBook:
 
     def _split_index(self, entries: list[Entry]) -> list[Entry]:
         """The index keys of sparse attention apart from the KV that one line prints with them; together its figure."""
+        if not self.sparse or not any(entry.pool is Pool.KV_CACHE for entry in entries):
+            return entries
+        pools = {pool.lines[0].place: pool for pool in self.ledger.pools}
         found = []
         for entry in entries:
-            pool = next((p for p in self.ledger.pools if p.lines[:1] == entry.lines and p.size == entry.size), None)
-            keys = index_keys(self.launch, self.ledger, pool) if entry.pool is Pool.KV_CACHE and pool else None
+            pool = pools.get(entry.lines[0].place) if entry.pool is Pool.KV_CACHE else None
+            keys = index_keys(self.launch, self.ledger, pool) if pool is not None else None
             if keys is None:
                 found.append(entry)
                 continue

@@ -9,11 +9,22 @@ from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import KVPool, Ledger, Model
 from kvdiag.diagnosis.ledger.sizing.dsa import layer_rows
 from kvdiag.diagnosis.ledger.sizing.gather import is_sparse, kv_dtype_of, platform_of
-from kvdiag.diagnosis.ledger.sizing.geometry import geometry_of
+from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
 from kvdiag.diagnosis.ledger.sizing.mha import stage_layers
 from kvdiag.diagnosis.units import GIB, Bytes
 
 _HALF_DIGIT = 0.005 * GIB
+
+
+def keeps_index_keys(launch: Launch) -> bool:
+    """Whether the launch's model keeps index keys, by its class and its path."""
+    loaded = launch.first(WeightsLoaded)
+    return is_sparse(loaded.architecture if loaded else None, _geometry(launch))
+
+
+def _geometry(launch: Launch) -> Geometry | None:
+    path = launch.value("model_path")
+    return geometry_of(path if isinstance(path, str) else None)
 
 
 def index_keys(launch: Launch, ledger: Ledger, pool: KVPool) -> tuple[Bytes, str] | None:
@@ -23,11 +34,7 @@ def index_keys(launch: Launch, ledger: Ledger, pool: KVPool) -> tuple[Bytes, str
     fit the printed size decide. Layers without an index of their own (0.5.19 and later) keep the row alone.
     Source: mem_cache/memory_pool.py, NSATokenToKVPool (0.5.3–0.5.12), DSATokenToKVPool (0.5.13 and later).
     """
-    loaded = launch.first(WeightsLoaded)
-    path = launch.value("model_path")
-    geometry = geometry_of(path if isinstance(path, str) else None)
-    if not is_sparse(loaded.architecture if loaded else None, geometry):
-        return None
+    geometry = _geometry(launch)
     if pool.size is None or not pool.tokens or pool.printed != 1:
         return None
     page = int(launch.number_of("page_size") or 1)

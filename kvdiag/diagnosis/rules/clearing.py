@@ -46,6 +46,15 @@ def _request_limit(case: Case, named: set[str]) -> Iterator[Cleared]:
     )
 
 
+def _own_fraction(case: Case, named: set[str]) -> Iterator[Cleared]:
+    check = case.sizing.automatic if case.sizing is not None else None
+    if check is None or check.value is None or check.agrees is False:
+        return
+    sentence = check.sentence[:1].upper() + check.sentence[1:]
+    lines = tuple(r.line for r in (case.opening, case.after_weights) if r is not None)
+    yield Cleared(f"Nobody set the fraction: {check.value:g} is SGLang's own", f"{sentence}.", lines)
+
+
 def _nothing_lost(case: Case, named: set[str]) -> Iterator[Cleared]:
     kept, after, pool = judgements.reserve(case), case.after_weights, case.after_pool
     if kept is None or pool is None or case.opening_size is None or case.fraction is None:
@@ -117,6 +126,7 @@ def _pushed_back(case: Case, named: set[str]) -> Iterator[Cleared]:
 
 _SUSPECTS: tuple[Callable[[Case, set[str]], Iterator[Cleared]], ...] = (
     _request_limit,
+    _own_fraction,
     _nothing_lost,
     _no_cap,
     _even_ranks,

@@ -81,6 +81,7 @@ class Remedy:
 
     flag       a flag, an environment variable, "upgrade" or "container memory"
     effect     figure name ("kv_tokens", "free_gib", …) to Effect
+    command    words of the launch command that go, and those that come; None where no value is named
     """
 
     flag: str
@@ -90,6 +91,7 @@ class Remedy:
     effect: dict[str, Effect] = field(default_factory=dict)
     cost: str = ""
     note: str = ""
+    command: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +270,11 @@ class Case:
 
     @cached_property
     def fraction(self) -> float | None:
-        """mem_fraction_static in force."""
-        return self.launch.number_of("mem_fraction_static")
+        """mem_fraction_static in force: as printed, else SGLang's own where nothing speaks against it."""
+        printed = self.launch.number_of("mem_fraction_static")
+        if printed is not None or self.sizing is None or self.sizing.inputs.fraction_doubt:
+            return printed
+        return self.sizing.inputs.fraction
 
 
 Check = Callable[[Case], Iterator[Finding]]

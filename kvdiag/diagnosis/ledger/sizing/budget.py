@@ -11,8 +11,12 @@ from kvdiag.diagnosis.ledger.sizing.choice import Candidate, choose, try_way
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.readings import EXACT, SMALL_BUFFERS, Readings, pool_budget, readings_of
+from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes
 from kvdiag.diagnosis.ledger.sizing.ways import ways_to_count
+from kvdiag.diagnosis.units import GIB
 
+_TELLING = 0.005
+"""How wide an implied fraction may lie open and still tell one rule from another."""
 FORMULA = "after_weights − opening × (1 − mem_fraction_static)"
 
 
@@ -113,16 +117,50 @@ def effective_fraction(inputs: SizingInputs, readings: Readings) -> tuple[float,
 def implied_fraction(inputs: SizingInputs) -> Estimate | None:
     """The fraction that the log's own pools imply, where it does not print one: 1 − (A − pools) / P.
 
-    No prediction: it is read off the result. None without readings or pools, and where a cap sets the pool.
+    No prediction: it is read off the result. Without a line of the pools, the free memory after them tells it, since
+    on the rank with least it is P × (1 − f) less the request table. None where neither is known, or a cap is given.
     """
     readings = readings_of(inputs.ranks)
-    pools = inputs.pools
-    if readings is None or pools.gib is None or pools.gib <= 0 or inputs.max_total_tokens is not None:
+    if readings is None or inputs.max_total_tokens is not None:
         return None
-    taken = pools.gib + (pools.state_gib or 0.0)
+    pools, opening = inputs.pools, readings.opening.value
+    if pools.gib is None:
+        return _implied_by_end(inputs, opening)
+    if pools.gib <= 0:
+        return None
     margin = HALF_DIGIT * (pools.figures + (2 if pools.state_gib else 0) + 1) + EXACT
+    taken = pools.gib * _charged_share(inputs) + (pools.state_gib or 0.0) + inputs.reserved
+    if pools.state_gib and pools.state_slots and inputs.release.reaches("0.5.17") is not True:
+        spare = pools.state_gib / (pools.state_slots + 1)  # one slot more is allocated than charged, before 0.5.17
+        taken -= spare
+        margin += 0.0 if inputs.release.reaches("0.5.17") is False else spare
+    if inputs.draft is not None and inputs.draft.before_pool is True:
+        taken += inputs.draft.pool or 0.0  # charged by the target's width: between nothing and twice its size
+        margin += inputs.draft.pool or 0.0
     left = readings.after_weights.value - taken
-    opening = readings.opening.value
     if left < 0:
         return None
     return Estimate(1 - left / opening, 1 - (left + HALF_DIGIT) / opening, min(1.0, 1 - (left - margin) / opening))
+
+
+def _charged_share(inputs: SizingInputs) -> float:
+    """What the sizing charges for a pool over what the pool stores."""
+    cell = cell_size(inputs)
+    if cell is None or cell.stored is None or inputs.family not in (Family.DSA, Family.LINEAR):
+        return 1.0
+    if cell.stored.low * 0.999 <= cell.charged.value <= cell.stored.high * 1.001:
+        return 1.0
+    return cell.charged.value / cell.stored.value
+
+
+def _implied_by_end(inputs: SizingInputs, opening: float) -> Estimate | None:
+    """By the free memory after the pools, less a request table; None where that leaves too much open."""
+    ends = [rank.pool_end for rank in inputs.ranks if rank.pool_end is not None]
+    if not ends or inputs.draft is not None:
+        return None
+    left, open_to = min(ends), SMALL_BUFFERS
+    if inputs.running_requests and inputs.context_length:
+        left += request_table_bytes(inputs.running_requests, inputs.context_length) / GIB
+        open_to = EXACT
+    low, high = 1 - (left + open_to) / opening, 1 - (left - HALF_DIGIT) / opening
+    return Estimate(1 - left / opening, low, high) if high - low <= _TELLING else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kvdiag.diagnosis.events.failure import NoRoomForPool
 from kvdiag.diagnosis.events.hardware import DeviceNamed
@@ -22,6 +23,7 @@ from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment, Pool
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of, read_config
 from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, PrintedPools, SizingInputs
+from kvdiag.diagnosis.ledger.sizing.machine import automatic_fraction
 from kvdiag.diagnosis.ledger.sizing.rank_memory import (
     after_weights_reading,
     booked_gib,
@@ -52,7 +54,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, ob
     dp_attention = _dp_attention(launch)
     fraction = launch.arguments.get("mem_fraction_static")
     size = {key: _parallel(launch, key) for key in ("tp", "pp", "dp", "ep", "dcp")}
-    return SizingInputs(
+    inputs = SizingInputs(
         ranks=tuple(rank_memory(launch, ledger) for ledger in ledgers),
         fraction=launch.number_of("mem_fraction_static"),
         fraction_given=None if fraction is None else fraction.origin == "given",
@@ -97,6 +99,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, ob
         hicache_gb=launch.number_of("hicache_size"),
         refused=launch.has(NoRoomForPool),
     )
+    return replace(inputs, automatic=automatic_fraction(launch, inputs))
 
 
 def lines_of(launch: Launch, ledgers: Sequence[Ledger], budget: Budget | None) -> tuple[tuple[int, int], ...]:

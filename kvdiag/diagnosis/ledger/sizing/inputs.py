@@ -103,6 +103,30 @@ class DraftModel:
 
 
 @dataclass(frozen=True, slots=True)
+class FractionCandidate:
+    """A fraction that some releases take when none is given, and the figures it rests on."""
+
+    value: float
+    releases: str
+    rests_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticFraction:
+    """What SGLang may have taken where no line prints the fraction.
+
+    sure  the launch command is in the log and gives no fraction
+    card  how the card's total is known: "printed", by its "name", by what was "free"; "" where the rule needs none
+    why   why there is no candidate
+    """
+
+    candidates: tuple[FractionCandidate, ...] = ()
+    sure: bool = False
+    card: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FreeWanted:
     """Free memory wanted at the end of a start, in GiB, by the card's size.
 
@@ -124,13 +148,20 @@ class FreeWanted:
 class SizingInputs:
     """One launch in numbers. A figure the log does not give is None; ratios and sizes are the effective arguments.
 
-    reserved      GiB of the budget the log says are kept for something else (0.5.19 and later, multimodal)
-    post_capture  whether the pool was sized again after the graphs (0.5.17 and later, where asked for)
+    fraction_basis  "derived" or "assumed" where no line prints the fraction and SGLang's own is taken
+    fraction_doubt  why that one may not be the one in effect; "" without a doubt
+    measured        GiB of the budget as SGLang measured it, where a build prints it
+    reserved        GiB of the budget the log says are kept for something else (0.5.19 and later, multimodal)
+    post_capture    whether the pool was sized again after the graphs (0.5.17 and later, where asked for)
     """
 
     ranks: tuple[RankMemory, ...] = ()
     fraction: float | None = None
     fraction_given: bool | None = None
+    fraction_basis: str | None = None
+    fraction_doubt: str = ""
+    automatic: AutomaticFraction | None = None
+    measured: float | None = None
     release: ReleaseRange = field(default_factory=ReleaseRange)
     platform: str | None = None
     attention_backend: str | None = None
@@ -171,7 +202,6 @@ class SizingInputs:
     hicache_ratio: float | None = None
     hicache_gb: float | None = None
     hicache: bool = False
-    card_mib: float | None = None
     refused: bool = False
     wanted: FreeWanted = field(default_factory=FreeWanted)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvdiag.diagnosis.ledger.sizing.budget import Budget, implied_fraction
+from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.readings import EXACT
@@ -67,8 +67,11 @@ class Limit:
     costs: tuple[RankCost, ...] = ()
 
 
-def decide(inputs: SizingInputs, budget: Budget | None) -> Limit:
-    """What limits the pool. A discrepancy beyond the rounding without a known cause stays unexplained."""
+def decide(inputs: SizingInputs, budget: Budget | None, of_fraction: str = "") -> Limit:
+    """What limits the pool. A discrepancy beyond the rounding without a known cause stays unexplained.
+
+    of_fraction  what there is to say of a fraction that no line prints
+    """
     if cap_binds(inputs):
         return Limit(
             kind=LimitedBy.MAX_TOTAL_TOKENS,
@@ -79,7 +82,7 @@ def decide(inputs: SizingInputs, budget: Budget | None) -> Limit:
             costs=(),
         )
     if budget is None or budget.tokens is None or budget.arithmetic is None or not inputs.tokens:
-        return Limit(kind=LimitedBy.UNKNOWN, sentence=_why_unknown(inputs, budget))
+        return Limit(kind=LimitedBy.UNKNOWN, sentence=_why_unknown(inputs, budget, of_fraction))
     cell = budget.arithmetic.bytes_per_reported_token
     gap = (budget.tokens.value - inputs.tokens) * cell / GIB
     share = abs(budget.tokens.value / inputs.tokens - 1)
@@ -144,6 +147,8 @@ def surplus_after_pool(inputs: SizingInputs, budget: Budget) -> float | None:
 
 def _explain(inputs: SizingInputs, budget: Budget, gap: float) -> Limit:
     """A pool that is not what the arithmetic says: a known fault with its evidence, or an unexplained gap."""
+    if inputs.fraction_doubt:
+        return Limit(kind=LimitedBy.UNKNOWN, sentence=inputs.fraction_doubt, gap=gap, unexplained=gap)
     surplus = surplus_after_pool(inputs, budget)
     unseen = inputs.world - len([rank for rank in inputs.ranks if rank.after_weights is not None])
     left = surplus is not None and surplus > _UNALLOCATED
@@ -276,16 +281,14 @@ def _overshoot(inputs: SizingInputs, budget: Budget) -> float:
     return (cell.stored.value - cell.charged.value) * inputs.tokens / GIB
 
 
-def _why_unknown(inputs: SizingInputs, budget: Budget | None) -> str:
+def _why_unknown(inputs: SizingInputs, budget: Budget | None, of_fraction: str) -> str:
     if budget is not None and budget.kv.value <= 0:
         return (
             f"no pool: the weights leave {budget.readings.after_weights.value:.2f} GiB, less than the reserve of "
             f"{budget.reserve:.2f}; raise --mem-fraction-static above {budget.smallest_fraction:.4f}"
         )
     if inputs.fraction is None:
-        implied = implied_fraction(inputs)
-        said = "the log does not say which fraction was in effect"
-        return said if implied is None else f"{said}; its pools imply about {implied.value:.3f}"
+        return of_fraction or "the log does not say which fraction was in effect"
     if budget is None:
         return "the log lacks the free memory before or after loading"
     if not inputs.tokens:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kvdiag.diagnosis import provenance
 from kvdiag.diagnosis.ledger.sizing import requests as limits_on_requests
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
+from kvdiag.diagnosis.ledger.sizing.automatic import FractionCheck, with_automatic
 from kvdiag.diagnosis.ledger.sizing.budget import FORMULA, Budget, compute, implied_fraction
 from kvdiag.diagnosis.ledger.sizing.cell import CellSize, cell_size
 from kvdiag.diagnosis.ledger.sizing.estimate import Estimate
@@ -55,6 +56,7 @@ class Sizing:
     wanted_free: float | None
     fractions: Fractions | None
     implied_fraction: Estimate | None = None
+    automatic: FractionCheck | None = None
     lines: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -119,6 +121,7 @@ class Sizing:
                 "why": self.fractions.why or None,
             },
             "implied_fraction": None if self.implied_fraction is None else self.implied_fraction.rounded(3),
+            "automatic_fraction": None if self.automatic is None else self.automatic.to_document(),
             "provenance": provenance.to_document(self.inputs.release),
             "inputs": to_document(self.inputs),
         }
@@ -126,17 +129,21 @@ class Sizing:
 
 def size_inputs(inputs: SizingInputs) -> Sizing:
     """The sizing of a launch given in numbers."""
+    printed = inputs.fraction is not None and inputs.fraction_basis is None
+    inputs, automatic = with_automatic(inputs)
     budget = compute(inputs)
     wanted = wanted_free(inputs)
+    sure = budget if not inputs.fraction_doubt else None
     return Sizing(
         inputs=inputs,
         budget=budget,
         cell=budget.cell if budget else cell_size(inputs),
-        limit=decide(inputs, budget),
+        limit=decide(inputs, budget, automatic.sentence if automatic is not None else ""),
         requests=check_requests(inputs),
         wanted_free=wanted,
-        fractions=fractions(inputs, budget, cap_binds(inputs), wanted) if budget else None,
-        implied_fraction=implied_fraction(inputs) if inputs.fraction is None else None,
+        fractions=fractions(inputs, sure, cap_binds(inputs), wanted) if sure else None,
+        implied_fraction=None if printed else implied_fraction(inputs),
+        automatic=automatic,
     )
 
 
@@ -200,7 +207,8 @@ def _budget(budget: Budget, inputs: SizingInputs, lines: list[object]) -> dict[s
             )
     return {
         "mem_fraction_static": round(budget.fraction, 6),
-        "printed_fraction": inputs.fraction,
+        "printed_fraction": inputs.fraction if inputs.fraction_basis is None else None,
+        "fraction_basis": inputs.fraction_basis or "printed",
         "opening_gib": round(budget.readings.opening.value, 6),
         "after_weights_gib": round(budget.readings.after_weights.value, 6),
         "reserve_gib": round(budget.reserve, 6),

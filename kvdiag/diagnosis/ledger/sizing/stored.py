@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvdiag.diagnosis.ledger.sizing.geometry import Geometry, geometry_of
-from kvdiag.diagnosis.ledger.sizing.inputs import DraftModel, Family, FreeWanted, PrintedPools, RankMemory, SizingInputs
+from kvdiag.diagnosis.ledger.sizing.inputs import (
+    AutomaticFraction,
+    DraftModel,
+    Family,
+    FractionCandidate,
+    FreeWanted,
+    PrintedPools,
+    RankMemory,
+    SizingInputs,
+)
 from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
 
 _FAMILIES = {"mha": Family.MHA, "mla": Family.MLA, "swa": Family.SWA, "mamba": Family.LINEAR, "sparse": Family.DSA}
@@ -28,9 +37,11 @@ def to_document(inputs: SizingInputs) -> dict[str, Any]:
                 value = value.value
             case FreeWanted():
                 value = {} if value == FreeWanted() else _plain(value)
+            case AutomaticFraction():
+                value = dataclasses.asdict(value)
             case PrintedPools() | DraftModel() | Geometry():
                 value = _plain(value)
-        if value is not None and value is not False and value != {} and value != []:
+        if value is not None and value is not False and value not in ({}, [], ""):
             found[field.name] = value
     return found
 
@@ -59,6 +70,10 @@ def _kept(kept: Mapping[str, Any]) -> SizingInputs:
     values["draft"] = DraftModel(**_only(DraftModel, kept["draft"])) if kept.get("draft") is not None else None
     values["geometry"] = Geometry(**_only(Geometry, kept["geometry"])) if kept.get("geometry") else None
     values["family"] = Family(kept["family"]) if kept.get("family") else None
+    if isinstance(kept.get("automatic"), Mapping):
+        known = kept["automatic"]
+        candidates = tuple(FractionCandidate(**_only(FractionCandidate, one)) for one in known.get("candidates", ()))
+        values["automatic"] = AutomaticFraction(**{**_only(AutomaticFraction, known), "candidates": candidates})
     values["wanted"] = FreeWanted(**_only(FreeWanted, _mapping(kept.get("wanted"))))
     # booleans that are True by default are kept out when they are False
     for name in ("radix_cache", "overlap_schedule"):

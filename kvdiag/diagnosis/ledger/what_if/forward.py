@@ -59,6 +59,8 @@ def base_launch(sizing: Sizing) -> Launch:
     budget = sizing.budget
     if budget is None:
         raise CannotTell(sizing.limit.sentence)
+    if sizing.inputs.fraction_doubt:
+        raise CannotTell(sizing.inputs.fraction_doubt)
     if budget.arithmetic is None or budget.arithmetic.bytes_per_reported_token <= 0:
         raise CannotTell("neither a pool line nor the model's shape tells the bytes of a token")
     inputs = sizing.inputs
