@@ -50,5 +50,6 @@ def prepare_at_start(**_: object) -> None:
 
 @worker_ready.connect
 def sweep_at_start(**_: object) -> None:
-    """A worker that was killed left its upload behind; the next one looks for it at once."""
+    """A worker that was killed left its upload behind, and a web process a folder; the next one looks at once."""
     upkeep.sweep()
+    upkeep.remove_stray_folders()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -19,6 +18,7 @@ from teams.audit import record
 from teams.models import Team
 
 RAW_KEPT_S = 3600  # of an upload that was cancelled or whose worker died: time to press "Try again"
+STRAY_KEPT_S = 3600
 RECEIVING_KEPT_S = 6 * 3600  # an upload in parts that nobody continues
 
 
@@ -58,7 +58,7 @@ def purge() -> Counter[tuple[int | None, str]]:
     over = Upload.objects.filter(state__in=(State.FAILED, State.CANCELLED), finished_at__lt=raw_until)
     for public_id in over.values_list("public_id", flat=True):
         remove_all(public_id)
-    _remove_stray_folders(now)
+    remove_stray_folders()
     _tell(gone_by_team)
     return gone_by_team
 
@@ -78,13 +78,22 @@ def forget_log(upload: Upload) -> None:
     Upload.objects.filter(pk=upload.pk).update(files=files, log_until=None)
 
 
-def _remove_stray_folders(now: Any) -> None:
-    """Folders without a row: a web process died between the disk and the database."""
-    old = (now - timedelta(days=1)).timestamp()
-    for folder in Path(settings.KVDIAG_UPLOADS).iterdir():
-        if (
-            folder.is_dir()
-            and folder.stat().st_mtime < old
-            and not Upload.objects.filter(public_id=folder.name).exists()
-        ):
+def remove_stray_folders() -> None:
+    """Folders without a row: a web process died while a log came in, or between the disk and the database.
+
+    One in which something was written within the hour may be a log that is still on its way.
+    """
+    old = timezone.now().timestamp() - STRAY_KEPT_S
+    folders = [folder for folder in Path(settings.KVDIAG_UPLOADS).iterdir() if folder.is_dir()]
+    known = set(Upload.objects.values_list("public_id", flat=True))
+    for folder in folders:
+        if folder.name not in known and _written(folder) < old:
             remove_all(folder.name)
+
+
+def _written(folder: Path) -> float:
+    """When something was last written in a folder, seconds; now for one that is being removed."""
+    try:
+        return max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    except FileNotFoundError:
+        return timezone.now().timestamp()
