@@ -430,4 +430,5 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         },
         "cost": remedy.cost,
         "note": remedy.note or None,
+        "command": None if remedy.command is None else {"from": list(remedy.command[0]), "to": list(remedy.command[1])},
     }

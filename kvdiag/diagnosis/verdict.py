@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.failure import CaptureFailed
+from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.ready import FiredUp
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.checking import Checked
@@ -47,7 +51,7 @@ def verdict(case: Case, checked: Checked) -> str:
 
 
 def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
-    facts = _facts(case)
+    facts = _facts(case, lead)
     if lead is not None:
         told = f"Ready: {facts}." if facts else "Ready."
         return f"{told} {_sentence(lead.summary)} {_act(lead)}".strip()
@@ -79,8 +83,7 @@ _KINDS = {
 
 def _failed(case: Case, lead: Finding | None) -> str:
     failure = case.outcome.failure
-    stage = failure.stage if failure is not None and failure.stage is not None else case.outcome.stage
-    where = f" {_STAGES[stage]}" if stage is not None else ""
+    where = _where(case)
     if lead is not None:
         return f"Failed{where}. {_sentence(lead.summary)} {_act(lead)}".strip()
     what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
@@ -91,14 +94,31 @@ def _failed(case: Case, lead: Finding | None) -> str:
     return f"Failed{where}: {what}{quoted}."
 
 
+def _where(case: Case) -> str:
+    """When it failed, in words; "" where the log does not show it."""
+    failure, reached = case.outcome.failure, case.outcome.stage
+    stage = failure.stage if failure is not None and failure.stage is not None else reached
+    launch = case.launch
+    if stage is Stage.WEIGHTS and reached in (None, Stage.ARGUMENTS, Stage.DISTRIBUTED):
+        return " before the weights load"
+    if stage is Stage.ARGUMENTS and failure is not None and failure.kind in (FailureKind.GPU_OOM, FailureKind.KERNEL):
+        return ""  # the command is all that the log shows of the start
+    if stage is Stage.CUDA_GRAPH and not launch.has(GraphBegin, GraphEnd, CaptureProgress, CaptureFailed):
+        return " after the KV pool was made"
+    if stage is Stage.SERVING and not launch.has(FiredUp) and not launch.has_traffic:
+        return " before it was ready"
+    return f" {_STAGES[stage]}" if stage is not None else ""
+
+
 def _cut(case: Case, lead: Finding | None) -> str:
-    stage, facts = case.outcome.stage, _facts(case)
+    stage, facts = case.outcome.stage, _facts(case, lead)
     if case.launch.has_traffic:
         head = f"The log shows serving, and no start or end of it{': ' + facts if facts else ''}."
     elif stage is None:
         head = "The log holds no line of a start."
     else:
-        head = f"The log ends {_STAGES[stage]}{': ' + facts if facts else ''}."
+        end = "before the server says that it is ready" if stage is Stage.WARMUP else _STAGES[stage]
+        head = f"The log ends {end}{': ' + facts if facts else ''}."
     if lead is not None:
         return f"{head} {_sentence(lead.summary)} {_act(lead)}".strip()
     if facts or case.launch.has_traffic:
@@ -106,7 +126,8 @@ def _cut(case: Case, lead: Finding | None) -> str:
     return f"{head} No verdict on memory yet: send the rest of the log."
 
 
-def _facts(case: Case) -> str:
+def _facts(case: Case, lead: Finding | None) -> str:
+    """Tokens and free memory; a figure that the leading finding says itself is not said before it."""
     free = case.free_at_end
     parts = []
     if case.tokens is not None:
@@ -114,7 +135,7 @@ def _facts(case: Case) -> str:
         least = "at least " if len(counts) > 1 else ""
         each = f" on each of {len(case.ledgers)} GPUs" if len(case.ledgers) > 1 else ""
         parts.append(f"{least}{format_tokens(case.tokens)} KV tokens{each}")
-    if free is not None:
+    if free is not None and (lead is None or format_gib(free.available) not in lead.summary):
         parts.append(f"{format_gib(free.available)} free")
     return ", ".join(parts)
 
@@ -168,10 +189,12 @@ def _told(remedy: Remedy) -> str:
         words.append(f"to {remedy.to}")
     if remedy.to is None and remedy.note.startswith("By "):
         words.append(f"by {remedy.note.removeprefix('By ').partition(';')[0]}")
-    tokens = remedy.effect.get("kv_tokens")
+    tokens, freed = remedy.effect.get("kv_tokens"), remedy.effect.get("free_at_overflow_gib")
     size = ""
     if tokens is not None and tokens.after is not None:
         size = f": about {format_prediction(tokens.after)} tokens"
         if tokens.before:
             size += f" ({100 * (tokens.after / tokens.before - 1):+.0f} %)".replace("-", "−")
+    elif freed is not None and freed.after is not None and freed.before is not None:
+        size = f": about {freed.after - freed.before:.1f} GiB more free"
     return f"{' '.join(words)}{size}."

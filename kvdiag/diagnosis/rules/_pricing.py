@@ -6,13 +6,23 @@ what the draft's pool takes. Exact up to a page and the print.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
-from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
+from kvdiag.diagnosis.events.cuda_graph import GraphSizes
+from kvdiag.diagnosis.events.host_memory import HostMemoryShort
+from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario_of
 from kvdiag.diagnosis.rules.judgements import (
+    cap,
+    decode_graph_flag,
     flag_is_given,
+    has_window,
     is_in_command,
+    kv_dtype,
     no_feasible_fraction,
     speaks_of_late_release,
     stated_fraction,
@@ -21,8 +31,11 @@ from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Remedy
 from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_tokens, to_gib
 
 FRACTION = "--mem-fraction-static"
+HOST_RESERVE = 10.74  # GB: the 10 GiB of host memory that SGLang keeps back
 PRINT = 0.0056 * GIB  # two readings of two decimals each
 
+FREE_AT_END = "that available_gpu_mem at the end of the start is what is wanted"
+FREE_AGAIN = "check available_gpu_mem at the end of the next start."
 ACCURACY = "without calibrated scales accuracy can drop: compare answers before you keep it"
 FASTER_STEPS = "more, shorter prefill steps for long prompts"
 
@@ -60,18 +73,27 @@ def priced(case: Case, change: Change) -> dict[str, Effect] | None:
     answer = scenario_of(case.sizing, change)
     if answer.refused is not None:
         return {} if answer.refused.startswith("no start") else None
+    return effects_of(answer)
+
+
+def effects_of(answer: Scenario) -> dict[str, Effect]:
+    """The figures of a scenario that differ from the launch's own, each with its interval; sizes in GiB."""
     effect: dict[str, Effect] = {}
     for name, figure, digits in (
         ("kv_tokens", answer.tokens, 0),
+        ("total_tokens", answer.total_tokens, 0),
         ("free_gib", answer.free_gib, 4),
         ("requests", answer.requests, 0),
+        ("host_gib", answer.host_gb, 4),
     ):
         if figure is None or figure.after is None or figure.before == figure.after:
             continue
-        ends = [
-            None if x is None else round(x, digits or None)
-            for x in (figure.before, figure.after, figure.low, figure.high)
-        ]
+        factor = 1e9 / GIB if name == "host_gib" else 1
+        low = figure.after if figure.low is None else figure.low
+        high = figure.after if figure.high is None else figure.high
+        ends = (
+            None if x is None else round(x * factor, digits or None) for x in (figure.before, figure.after, low, high)
+        )
         effect[name] = Effect(*ends)
     return effect
 
@@ -100,7 +122,9 @@ def fraction_effect(case: Case, change: float) -> dict[str, Effect]:
         )
     if free is not None:
         left = free.available - change * opening * (1 + draft)
-        effect["free_gib"] = Effect(to_gib(free.available, 4), round(left / GIB, 4))
+        margin = PRINT * (1 + draft)
+        ends = (round(x / GIB, 4) for x in (left, left - margin, left + margin))
+        effect["free_gib"] = Effect(to_gib(free.available, 4), *ends)
     return effect
 
 
@@ -110,13 +134,20 @@ def lower_fraction(case: Case, by: Bytes | None, note: str = "") -> Remedy | Non
         return None
     fraction = stated_fraction(case)
     if fraction is None or not case.opening_size or by is None:
+        to = _step_down(fraction, by, case.card)
+        if by is not None and to is not None and case.card:
+            words = f"It makes room for {format_gib(by)}, measured by the card; {FREE_AGAIN}"
+        elif to is not None:
+            words = starting_value("what was missing is not in the log", FREE_AT_END)
+        else:
+            words = _step_unseen(case, by, up=False) if fraction is None and by is not None else ""
         return Remedy(
             FRACTION,
             Direction.LOWER,
             before=None if fraction is None else f"{fraction:g}",
-            to=_step_down(fraction, by, case.card),
+            to=to,
             cost="It costs KV tokens: the pool shrinks by what is set free.",
-            note=note or (_step_unseen(case, by, up=False) if fraction is None and by is not None else ""),
+            note=" ".join(x for x in (note, words) if x),
         )
     size = cell(case)
     draft = 1 + (size.draft / size.target if size is not None else 0.0)
@@ -136,6 +167,11 @@ def lower_fraction(case: Case, by: Bytes | None, note: str = "") -> Remedy | Non
         cost=_loss(tokens),
         note=note,
     )
+
+
+def starting_value(why: str, check: str) -> str:
+    """The words for a value that no figure of the log gives."""
+    return f"Starting value, not computed: {why}. Afterwards check {check}."
 
 
 def _step_down(fraction: float | None, by: Bytes | None, card: Bytes | None) -> str | None:
@@ -191,6 +227,24 @@ def raise_fraction(case: Case, to: float | None, note: str = "") -> Remedy | Non
     )
 
 
+def raise_above(case: Case, minimum: float | None) -> Remedy | None:
+    """Raise the fraction above the least that starts, so that graphs and activations have room beside the pool.
+
+    What stays outside is what SGLang's own defaults leave, or half of what the weights leave where that is less.
+    """
+    if minimum is None or minimum >= 1:
+        return raise_fraction(case, None)
+    share = 0.0
+    if case.opening_size:
+        slack = case.thresholds.weights_slack * case.wanted_range[1]
+        if case.after_weights is not None:
+            slack = min(slack, case.after_weights.available / 2)
+        share = min(case.thresholds.fraction_hopeless, 1 - slack / case.opening_size)
+    to = ceil_fraction(max(minimum + 0.002, share))
+    rest = " The value leaves room for graphs and activations beside the pool." if to > minimum + 0.003 else ""
+    return raise_fraction(case, to, f"{ceil_fraction(minimum):g} is the least that starts at all.{rest}")
+
+
 def raise_by_room(case: Case) -> Remedy | None:
     """Raise the fraction until only what is wanted stays free at the end."""
     free, fraction, opening = case.free_at_end, case.fraction, case.opening_size
@@ -214,16 +268,29 @@ def eight_bit_kv(case: Case) -> Remedy | None:
     if case.launch.value("device") == "npu" or case.launch.value("attention_backend") == "ascend":
         return None
     effect = priced(case, Change(kv_cache_dtype="fp8_e4m3"))
-    if not effect:
-        tokens = case.tokens
-        effect = {} if tokens is None else {"kv_tokens": Effect(tokens, 2 * tokens)}
+    note = ""
+    if effect is None and _doubles(case):
+        tokens = case.tokens or 0
+        page = int(case.launch.number_of("page_size") or 1)
+        effect = {"kv_tokens": Effect(tokens, 2 * tokens, 2 * tokens - page, 2 * tokens + page)}
+        note = "Keys and values of half the width: the same memory holds twice the tokens."
     return Remedy(
         "--kv-cache-dtype",
         Direction.SET,
         to="fp8_e4m3",
-        effect=effect,
+        effect=effect or {},
+        note=note,
         cost=f"It costs precision: {ACCURACY}; not every attention backend takes it.",
     )
+
+
+def _doubles(case: Case) -> bool:
+    """Whether keys and values of 16 bits are all that the pool's memory holds, and nothing caps its tokens."""
+    pool = case.launch.first(KVPoolAllocated)
+    plain = pool is not None and pool.k is not None and pool.v is not None
+    wide = "16" in (kv_dtype(case) or "bfloat16")
+    hybrid = has_window(case) or any(x.mamba_size or x.draft_pools for x in case.ledgers)
+    return plain and wide and not hybrid and case.tokens is not None and cap(case) is None
 
 
 def remedies(*offers: Remedy | None) -> tuple[Remedy, ...]:
@@ -236,23 +303,86 @@ def knob(case: Case, flag: str, direction: Direction, to: str | None = None, cos
     name = flag.lstrip("-").replace("-", "_")
     now = case.launch.value(name) if flag.startswith("--") else None
     before = None if now is None or isinstance(now, list | dict) else str(now)
-    effect = _effect_of(case, name, direction, to)
-    return Remedy(flag, direction, before=before, to=to, effect=effect or {}, cost=cost, note=note)
+    return Remedy(flag, direction, before=before, to=to, cost=cost, note=note)
 
 
-_WHOLE = ("tp_size", "context_length", "max_total_tokens", "max_mamba_cache_size", "max_running_requests")
+def smaller_graphs(case: Case) -> Remedy:
+    """Capture smaller batches: up to half the largest, where the log tells which that is."""
+    flag = decode_graph_flag(case)
+    largest = largest_captured(case) if "max-bs" in flag else None
+    to = None if largest is None or largest < 2 else str(largest // 2)
+    words = "half of the largest batch captured" if to is not None else ""
+    return knob(
+        case,
+        flag,
+        Direction.LOWER,
+        to=to,
+        cost="It costs speed for batches above the largest captured size.",
+        note=starting_value(words, "what is free after the capture's end") if words else "",
+    )
 
 
-def _effect_of(case: Case, name: str, direction: Direction, to: str | None) -> dict[str, Effect] | None:
-    """The effect of a flag that the sizing knows."""
-    if name == "max_total_tokens" and direction is Direction.REMOVE:
-        return priced(case, Change(max_total_tokens=0))
-    if name == "enable_dp_attention" and direction is Direction.SET:
-        tp = int(case.launch.number_of("tp_size") or 1)
-        return priced(case, Change(dp_attention=tp)) if tp > 1 else None
-    if to is None or name not in _WHOLE or not to.isdigit():
-        return None
-    return priced(case, Change.read({name: int(to)}))
+def largest_captured(case: Case) -> int | None:
+    """The largest batch that decode graphs are made for: by its argument, the list of sizes, or the bar at work."""
+    for name in ("cuda_graph_max_bs_decode", "cuda_graph_max_bs"):
+        given = case.launch.number_of(name)
+        if given is not None and given >= 1:
+            return int(given)
+    lists = [e.sizes for e in case.launch.each(GraphSizes) if e.sizes and "token" not in (e.kind or "")]
+    bars = [e.size for e in case.launch.each(CaptureProgress) if e.size and (e.kind or "batches") == "batches"]
+    known = [max(sizes) for sizes in lists] or bars
+    return max(known, default=None)
+
+
+def smaller_chunk(case: Case, sign: Event | None = None, tokens: int | None = None) -> Remedy:
+    """Shorter prefill steps: so short that in proportion the batch that failed would fit, at most half as long.
+
+    tokens  of the batch that failed, where its line is there
+    """
+    flag = "--chunked-prefill-size"
+    given = (case.limits.chunked_prefill_size if case.limits else None) or case.launch.number_of("chunked_prefill_size")
+    chunk = int(given) if given is not None and given > 1 else tokens
+    tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
+    if chunk is None or chunk < 1024:
+        return knob(case, flag, Direction.LOWER, cost=f"It costs {FASTER_STEPS}.")
+    fits = chunk // 2 if not tried or free is None else min(chunk // 2, int(chunk * free / tried))
+    to = max(512, fits // 256 * 256)
+    words = starting_value("half of the present size", "that the same batch passes")
+    effect = {}
+    if tried and free is not None:
+        after = round(tried * to / max(chunk, tokens or 0) / GIB, 4)
+        effect = {"batch_gib": Effect(to_gib(tried, 4), after, after, round(tried / GIB, 4))}
+        words = "In proportion to a batch's tokens; parts that do not grow with them shrink less."
+    lower = knob(case, flag, Direction.LOWER, to=str(to), cost=f"It costs {FASTER_STEPS}.", note=words)
+    return dataclasses.replace(lower, effect=effect)
+
+
+def fewer_requests(case: Case) -> Remedy:
+    """Fewer running requests: four fifths of the most that ran, where batch lines tell it."""
+    peak = case.launch.series.peak_running
+    to = None if not peak or peak < 2 else str(max(1, int(peak * 0.8)))
+    return knob(
+        case,
+        "--max-running-requests",
+        Direction.LOWER,
+        to=to,
+        cost="It costs concurrency: others wait.",
+        note="" if to is None else starting_value("four fifths of the most that ran", "that no request is pushed back"),
+    )
+
+
+def more_conservative(case: Case) -> Remedy:
+    """Admit requests later: SGLang's own conservativeness where less is set, else a third more."""
+    now = case.launch.number_of("schedule_conservativeness")
+    to = "1" if now is not None and now < 1 else f"{1.3 * (now or 1):g}"
+    return knob(
+        case,
+        "--schedule-conservativeness",
+        Direction.RAISE,
+        to=to,
+        cost="It costs concurrency: requests are admitted later.",
+        note=starting_value("SGLang's own value, or a third more than now", "that no request is pushed back"),
+    )
 
 
 def prefill_graph_knobs(case: Case) -> tuple[Remedy, ...]:
@@ -271,13 +401,35 @@ def prefill_graph_knobs(case: Case) -> tuple[Remedy, ...]:
 
 
 def host_tier_knobs(case: Case) -> tuple[Remedy, ...]:
-    """A smaller host tier, by the flag that sets its size here."""
-    cost = "It costs kept prefixes: the host tier holds fewer tokens."
-    if (case.launch.number_of("hicache_size") or 0) > 0:
-        return (knob(case, "--hicache-size", Direction.LOWER, cost=cost),)
-    if is_in_command(case, "hicache_ratio"):
-        return (knob(case, "--hicache-ratio", Direction.LOWER, cost=cost),)
-    return (
-        knob(case, "--hicache-ratio", Direction.LOWER, cost=cost),
-        knob(case, "--hicache-size", Direction.LOWER, cost=cost),
+    """A smaller host tier, by the flag that sets its size here; in proportion to what this rank found free."""
+    short = case.launch.first(HostMemoryShort)
+    share = None
+    if short is not None and short.wanted and short.free is not None:
+        kept = HOST_RESERVE if short.free >= short.wanted else 0.0  # up to 0.4.9 the message prints it among the free
+        share = max(0.0, short.free - kept) / short.wanted
+    sized = (case.launch.number_of("hicache_size") or 0) > 0
+    flags: tuple[str, ...] = ("--hicache-size",) if sized else ("--hicache-ratio",)
+    if not sized and not is_in_command(case, "hicache_ratio"):
+        flags = ("--hicache-ratio", "--hicache-size")
+    return tuple(_smaller_tier(case, flag, share, short) for flag in flags)
+
+
+def _smaller_tier(case: Case, flag: str, share: float | None, short: HostMemoryShort | None) -> Remedy:
+    now = case.launch.number_of(flag[2:].replace("-", "_"))
+    least = 1.0 if flag == "--hicache-ratio" else 0.0  # a host tier below the pool is refused or of no use
+    value = None if not now or share is None or share >= 1 else math.floor(now * share * 20) / 20
+    if value is not None and value <= least:
+        value = None
+    lower = knob(
+        case,
+        flag,
+        Direction.LOWER,
+        to=None if value is None else f"{value:g}",
+        cost="It costs kept prefixes: the host tier holds fewer tokens.",
+        note="" if value is None else "In proportion to what this rank found free; other ranks take theirs beside it.",
     )
+    if value is None or not now or short is None or not short.wanted:
+        return lower
+    after = round(short.wanted * value / now * 1e9 / GIB, 4)
+    effect = {"host_gib": Effect(round(short.wanted * 1e9 / GIB, 4), after, after, after)}
+    return dataclasses.replace(lower, effect=effect)

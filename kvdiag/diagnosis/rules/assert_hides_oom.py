@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.libraries import AllocatorAssertion
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies, smaller_chunk, smaller_graphs
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
@@ -48,12 +48,7 @@ def _offers(case: Case, assertion: AllocatorAssertion, free: Bytes | None) -> tu
             more = judgements.twice_the_ranks(case)
             return (knob(case, "--tp-size", Direction.RAISE, to=more, cost="It costs as many more GPUs."),)
         case Stage.SERVING | Stage.WARMUP:
-            last = knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}.")
+            last = smaller_chunk(case)
         case _:
-            last = knob(
-                case,
-                judgements.decode_graph_flag(case),
-                Direction.LOWER,
-                cost="It costs speed for batches above the largest captured size.",
-            )
+            last = smaller_graphs(case)
     return remedies(lower_fraction(case, judgements.missing(case, free)), last)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.libraries import AttentionWorkspaceShort
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob
+from kvdiag.diagnosis.rules._pricing import smaller_chunk
 from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import MIB
@@ -40,6 +40,6 @@ def check(case: Case) -> Iterator[Finding]:
                 to=wanted,
                 cost="It costs that much device memory on every rank.",
             ),
-            knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}."),
+            smaller_chunk(case),
         ),
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules._pricing import FRACTION
+from kvdiag.diagnosis.rules._pricing import FRACTION, FREE_AT_END, starting_value
 from kvdiag.diagnosis.rules.judgements import low_automatic_fraction, refusals
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
@@ -30,6 +30,8 @@ def check(case: Case) -> Iterator[Finding]:
     if fraction is None:
         return
     refused = refusals(case)
+    keeps = case.sizing.fractions.keeps_wanted if case.sizing is not None and case.sizing.fractions else None
+    to = START if keeps is None or keeps <= fraction else min(START, keeps)
     yield Finding(
         summary=f"mem_fraction_static is {fraction:g}, and the command does not set it: the automatic value is too low",
         why="It is computed from the card's size and the reserves; an unknown device or a wrong size makes"
@@ -46,8 +48,11 @@ def check(case: Case) -> Iterator[Finding]:
                 FRACTION,
                 Direction.SET,
                 before=f"{fraction:g}",
-                to=f"{START:g}",
+                to=f"{to:g}",
                 cost="It costs nothing that was in use; go down by 0.02 if graphs or prefill then overflow.",
+                note=""
+                if keeps is not None
+                else starting_value("the log does not reach the end of a start", FREE_AT_END),
             ),
         ),
         severity=Severity.CRITICAL if refused or not case.is_ready else Severity.WARNING,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
+from kvdiag.diagnosis.rules._promises import completed
 from kvdiag.diagnosis.rules.clearing import Cleared, cleared_suspects, figures_of
 from kvdiag.diagnosis.rules.rule import Case, Finding, Rule
 
@@ -82,12 +83,12 @@ def check_all(case: Case) -> Checked:
 
 
 def _completed(finding: Finding, rule: Rule, case: Case) -> Finding:
-    """A finding with its rule's name and severity; each line is cited once, and no flag offered that came later."""
+    """A finding with its rule's name and severity; each line is cited once, no flag is offered that came later, and
+    each remedy says what it promises."""
     first = {(e.line.file, e.line.number): e for e in reversed(finding.evidence)}
     kept = tuple(e for e in finding.evidence if first[e.line.file, e.line.number] is e)
-    offers = tuple(
-        x for x in finding.remedies if not comes_later(x.flag.lstrip("-").replace("-", "_"), case.launch.releases)
-    )
+    known = (x for x in finding.remedies if not comes_later(x.flag.lstrip("-").replace("-", "_"), case.launch.releases))
+    offers = tuple(offer for x in known if (offer := completed(case, x)) is not None)
     severity = finding.severity or rule.severity
     return dataclasses.replace(finding, rule=rule.id, severity=severity, evidence=kept, remedies=offers)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob
+from kvdiag.diagnosis.rules._pricing import smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -28,7 +28,6 @@ def check(case: Case) -> Iterator[Finding]:
     if judgements.capture_overflow(case) is not None:
         return
     tried = getattr(sign, "tried", None)
-    chunk = case.launch.number_of("chunked_prefill_size")
     yield Finding(
         summary="The index scores of sparse attention do not fit"
         + ("" if tried is None else f": {format_gib(tried)} were asked for"),
@@ -37,13 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=(
-            knob(
-                case,
-                "--chunked-prefill-size",
-                Direction.LOWER,
-                to=None if not chunk or chunk < 1 else str(int(chunk // 2)),
-                cost=f"It costs {FASTER_STEPS}.",
-            ),
+            smaller_chunk(case, sign),
             Remedy("upgrade", Direction.SET, to="a build that splits the scores", cost="It costs an upgrade."),
         ),
         confidence=Confidence.LIKELY,

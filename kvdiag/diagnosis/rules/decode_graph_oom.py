@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
-from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies, smaller_graphs
+from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None)
     left = found.free if free is None else free
-    need = Bytes(max(0, tried - (left or 0))) if tried is not None else judgements.missing(case, left)
+    need = judgements.missing(case, left, tried)
     asked = "" if tried is None else f": {format_gib(tried)} were asked for"
     beside = "" if left is None else f" with {format_gib(left)} free"
     yield Finding(
@@ -40,12 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=cite(found.bar, found.sign, case.after_pool, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
             lower_fraction(case, need),
-            knob(
-                case,
-                judgements.decode_graph_flag(case),
-                Direction.LOWER,
-                cost="It costs speed for batches above the largest captured size.",
-            ),
+            smaller_graphs(case),
         ),
         stake=to_gib(need) or 0.0,
     )

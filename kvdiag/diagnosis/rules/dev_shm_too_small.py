@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.platform import SharedMemoryFull
+from kvdiag.diagnosis.rules._pricing import starting_value
 from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
@@ -30,7 +31,13 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="size", value=found[0].size),
         remedies=(
-            Remedy("--shm-size", Direction.RAISE, to="32g", cost="It costs host memory, as far as it is used."),
+            Remedy(
+                "--shm-size",
+                Direction.RAISE,
+                to="32g",
+                cost="It costs host memory, as far as it is used.",
+                note=starting_value("what communicators of eight ranks take with room to spare", "df /dev/shm"),
+            ),
             Remedy(
                 "--ipc", Direction.SET, to="host", cost="It costs the container's isolation from the host's segments."
             ),

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.libraries import DeviceFull
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies, smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -51,9 +51,7 @@ def check(case: Case) -> Iterator[Finding]:
         why = "What the pool leaves has to hold kernels, communicators and a batch's temporaries."
         offers = remedies(
             lower_fraction(case, judgements.missing(case, free)),
-            knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}.")
-            if kind == "prefill"
-            else None,
+            smaller_chunk(case) if kind == "prefill" else None,
         )
     yield Finding(
         summary=told,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.serving import Retraction
-from kvdiag.diagnosis.rules._pricing import knob, remedies
+from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, remedies
 from kvdiag.diagnosis.rules.judgements import flag_is_given, fullest
 from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, rule
 
@@ -25,8 +25,6 @@ def check(case: Case) -> Iterator[Finding]:
     batch = fullest(case)
     if batch is None or batch.usage is None or batch.usage < case.thresholds.usage_full:
         return
-    running = case.launch.series.peak_running
-    fewer = None if running is None or running < 2 else str(max(1, running - 1))
     idle_window = batch.swa_usage is not None and batch.swa_usage < case.thresholds.swa_idle
     yield Finding(
         summary=f"The KV pool is full (usage {batch.usage:.2f})"
@@ -35,7 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=(Evidence(batch.line, "token usage", batch.usage),),
         severity=Severity.WARNING if idle_window or case.launch.has(Retraction) else Severity.ADVICE,
         remedies=remedies(
-            knob(case, "--max-running-requests", Direction.LOWER, to=fewer, cost="It costs concurrency: others wait."),
+            fewer_requests(case),
             None
             if flag_is_given(case, "enable_hierarchical_cache")
             else knob(

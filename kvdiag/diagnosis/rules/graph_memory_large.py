@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, prefill_graph_knobs
-from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules._pricing import prefill_graph_knobs, smaller_graphs
+from kvdiag.diagnosis.rules.rule import Case, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
@@ -38,14 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
     named = case.thresholds.graphs_share_named
     offers: list[Remedy] = []
     if total - prefill >= named:
-        offers.append(
-            knob(
-                case,
-                judgements.decode_graph_flag(case),
-                Direction.LOWER,
-                cost="It costs speed for batches above the largest captured size.",
-            )
-        )
+        offers.append(smaller_graphs(case))
     if prefill >= named:
         offers += prefill_graph_knobs(case)
     free = case.free_at_end

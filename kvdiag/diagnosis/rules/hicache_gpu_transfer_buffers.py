@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.host_memory import HostPool
 from kvdiag.diagnosis.events.ready import FiredUp
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies, starting_value
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import to_gib
 
@@ -37,7 +37,14 @@ def check(case: Case) -> Iterator[Finding]:
         summary="The host tier's transfer buffers on the GPU do not fit",
         evidence=cite(pool, sign, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
-            knob(case, "--page-size", Direction.RAISE, to="64", cost="It costs some reuse of short prefixes."),
+            knob(
+                case,
+                "--page-size",
+                Direction.RAISE,
+                to="64",
+                cost="It costs some reuse of short prefixes.",
+                note=starting_value("the page most backends take", "that the start goes past the host tier"),
+            ),
             lower_fraction(case, tried),
         ),
         confidence=Confidence.LIKELY,

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies, smaller_chunk
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -28,7 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
     if judgements.capture_overflow(case) is not None:
         return
     tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
-    need = Bytes(max(0, tried - (free or 0))) if tried is not None else None
+    need = judgements.room_for(case, tried, free)
     yield Finding(
         summary="Scores over the vocabulary do not fit"
         + ("" if tried is None else f": {format_gib(tried)} were asked for"),
@@ -37,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
-            knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}."),
+            smaller_chunk(case, sign),
             lower_fraction(case, need),
         ),
         confidence=Confidence.LIKELY,

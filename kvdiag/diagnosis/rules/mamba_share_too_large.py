@@ -13,11 +13,13 @@ Sources
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MambaPool
+from kvdiag.diagnosis.ledger.model import Ledger
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import cell, knob, remedies
+from kvdiag.diagnosis.rules._pricing import PRINT, cell, knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -43,9 +45,10 @@ def check(case: Case) -> Iterator[Finding]:
         return
     freed = round(ledger.mamba_size * (1 - needed / ledger.mamba_slots))
     size, tokens = cell(case), case.tokens
-    effect = (
-        {} if size is None or tokens is None else {"kv_tokens": Effect(tokens, round(tokens + freed / size.target))}
-    )
+    effect = {}
+    if size is not None and tokens is not None:
+        after, margin = round(tokens + freed / size.target), math.ceil(2 * PRINT / size.target)
+        effect = {"kv_tokens": Effect(tokens, after, after - margin, after + margin)}
     cost = "It costs state slots: fewer prefixes can be taken up again."
     yield Finding(
         summary=f"State slots take {format_gib(ledger.mamba_size)} beside {format_gib(ledger.kv_size)} of KV cache:"
@@ -63,8 +66,21 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             None
             if case.launch.number_of("max_mamba_cache_size")
-            else knob(case, "--mamba-full-memory-ratio", Direction.LOWER, cost=cost),
+            else knob(
+                case,
+                "--mamba-full-memory-ratio",
+                Direction.LOWER,
+                to=_ratio(ledger, needed / ledger.mamba_slots),
+                cost=cost,
+            ),
         ),
         confidence=Confidence.LIKELY,
         stake=to_gib(freed) or 0.0,
     )
+
+
+def _ratio(ledger: Ledger, share: float) -> str | None:
+    """The ratio of states to KV cache that leaves a share of the slots; None where it rounds to nothing."""
+    state, whole = (ledger.mamba_size or 0) * share, (ledger.mamba_size or 0) + (ledger.kv_size or 0)
+    ratio = math.ceil(100 * state / max(1, whole - state)) / 100
+    return f"{ratio:g}" if 0 < ratio < 0.9 else None

@@ -20,7 +20,7 @@ from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.requests import RunningLimit
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules._pricing import knob, starting_value
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
 
@@ -70,6 +70,9 @@ def check(case: Case) -> Iterator[Finding]:
                 Direction.RAISE,
                 to=to,
                 cost="It costs KV tokens: states and tokens share one budget.",
+                note=""
+                if to is None or wanted
+                else starting_value("slots for twice the requests", "#queue-req in the batch lines"),
             ),
             knob(case, "--mamba-ssm-dtype", Direction.SET, to="bfloat16", cost="It costs precision of the states."),
         ),

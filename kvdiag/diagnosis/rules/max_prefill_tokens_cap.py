@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.serving import PrefillBatch
-from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules._pricing import knob, starting_value
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, rule
 
 DEFAULT_LIMIT = 16_384
@@ -47,6 +47,7 @@ def check(case: Case) -> Iterator[Finding]:
                 Direction.RAISE,
                 to=str(2 * limit),
                 cost="It costs memory for activations: a batch may be twice as large.",
+                note=starting_value("twice the present limit", "that prefill batches still fit in what is free"),
             ),
         ),
         confidence=Confidence.LIKELY,

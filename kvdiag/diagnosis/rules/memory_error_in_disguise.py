@@ -20,8 +20,8 @@ from kvdiag.diagnosis.events.libraries import DisguisedError
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies, smaller_graphs
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
@@ -43,14 +43,7 @@ def check(case: Case) -> Iterator[Finding]:
             evidence=cite(sign, figure="available_gib", value=to_gib(free, 4)),
             remedies=remedies(
                 lower_fraction(case, judgements.missing(case, free)),
-                knob(
-                    case,
-                    judgements.decode_graph_flag(case),
-                    Direction.LOWER,
-                    cost="It costs speed for batches above the largest captured size.",
-                )
-                if capture
-                else None,
+                smaller_graphs(case) if capture else None,
             ),
             confidence=Confidence.LIKELY if free is not None else Confidence.POSSIBLE,
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.distributed import CapacityUnreadable
-from kvdiag.diagnosis.rules._pricing import FRACTION
+from kvdiag.diagnosis.rules._pricing import FRACTION, FREE_AT_END, starting_value
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 
 
@@ -36,6 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
                 before=None if fraction is None else f"{fraction:g}",
                 to="0.85",
                 cost="It costs a value to look after; go down by 0.02 if graphs or prefill overflow.",
+                note=starting_value("the size of the slice is not in the log", FREE_AT_END),
             ),
             Remedy("upgrade", Direction.SET, to="0.4.10 or later", cost="It costs an upgrade."),
         ),

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.libraries import ExpertTokensReceived
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob
+from kvdiag.diagnosis.rules._pricing import knob, smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -37,7 +37,7 @@ def _crowded(case: Case) -> ExpertTokensReceived | None:
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     return (
-        knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}."),
+        smaller_chunk(case),
         knob(case, "--enable-eplb", Direction.SET, cost="It costs time now and then, when experts are moved."),
     )
 

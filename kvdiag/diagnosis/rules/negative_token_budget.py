@@ -19,7 +19,7 @@ from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLarge, PoolEnd
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
-from kvdiag.diagnosis.rules._pricing import ceil_fraction, knob, raise_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import is_before, memory_ran_out, minimum_fraction, ranks_of, twice_the_ranks
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
@@ -48,9 +48,7 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=cite(*lines[:2], *pools[:2], figure="kv_tokens", value=profiled)
         + cite(case.opening, case.after_weights),
         remedies=remedies(
-            None
-            if memory_ran_out(case) is not None
-            else raise_fraction(case, None if minimum is None or minimum >= 1 else ceil_fraction(minimum + 0.002)),
+            None if memory_ran_out(case) is not None else raise_above(case, minimum),
             knob(
                 case,
                 "--tp-size",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, remedies
+from kvdiag.diagnosis.rules._pricing import knob, remedies, smaller_graphs
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import to_gib
 
@@ -37,12 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
         why="Between the two refusals nothing is left to choose: something else has to become smaller.",
         evidence=cite(*judgements.refusals(refused)[:1], judgements.memory_ran_out(overflowed)),
         remedies=remedies(
-            knob(
-                case,
-                judgements.decode_graph_flag(case),
-                Direction.LOWER,
-                cost="It costs speed for batches above the largest captured size.",
-            ),
+            smaller_graphs(case),
             knob(case, "--speculative-algorithm", Direction.REMOVE, cost="It costs the speed that the draft brings.")
             if judgements.has_draft(case)
             else None,

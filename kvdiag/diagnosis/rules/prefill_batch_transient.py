@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies, smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -30,8 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
     asked = "" if tried is None else f": it asked for {format_gib(tried)}"
-    need = Bytes(max(0, tried - (free or 0))) if tried is not None else None
-    chunk = case.launch.number_of("chunked_prefill_size") or batch.new_tokens
+    need = judgements.room_for(case, tried, free)
     yield Finding(
         summary=f"A prefill batch of {batch.new_tokens or 0:,} new tokens overflows{asked}",
         why="Activations grow with the new tokens of a batch; the number of running requests does not matter here.",
@@ -41,13 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
             *cite(sign, figure="tried_gib", value=to_gib(tried, 4)),
         ),
         remedies=remedies(
-            knob(
-                case,
-                "--chunked-prefill-size",
-                Direction.LOWER,
-                to=str(max(512, int((chunk or 4096) // 2))),
-                cost=f"It costs {FASTER_STEPS}.",
-            ),
+            smaller_chunk(case, sign, batch.new_tokens),
             knob(case, "--max-prefill-tokens", Direction.LOWER, cost=f"It costs {FASTER_STEPS}."),
             lower_fraction(case, need),
         ),

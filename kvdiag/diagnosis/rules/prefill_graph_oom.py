@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import lower_fraction, prefill_graph_knobs, remedies
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL, releases="0.5.3..")
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
     tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None)
     free = found.free if free is None else free
     left = "" if free is None else f" with {format_gib(free)} free"
-    need = Bytes(max(0, tried - (free or 0))) if tried is not None else judgements.missing(case, free)
+    need = judgements.missing(case, free, tried)
     yield Finding(
         summary=f"The device overflows while prefill graphs are captured{size}{left}",
         why="They lie outside the static budget. --cuda-graph-max-bs bounds decode graphs and does not help here.",

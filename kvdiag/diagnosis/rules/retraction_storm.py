@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules._pricing import knob, raise_by_room, remedies
+from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, more_conservative, raise_by_room, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     flag_is_given,
@@ -39,21 +39,8 @@ def check(case: Case) -> Iterator[Finding]:
         why="Pushed-back requests are computed again. It is pressure on tokens, not an overflow of the GPU.",
         evidence=cite(found[0], found[-1]) + ((Evidence(series.last.line),) if series.last is not None else ()),
         remedies=remedies(
-            knob(
-                case,
-                "--max-running-requests",
-                Direction.LOWER,
-                to=None
-                if not series.peak_running or series.peak_running < 2
-                else str(max(1, int(series.peak_running * 0.8))),
-                cost="It costs concurrency: others wait.",
-            ),
-            knob(
-                case,
-                "--schedule-conservativeness",
-                Direction.RAISE,
-                cost="It costs concurrency: requests are admitted later.",
-            ),
+            fewer_requests(case),
+            more_conservative(case),
             None
             if flag_is_given(case, "enable_hierarchical_cache")
             else knob(case, "--enable-hierarchical-cache", Direction.SET, cost="It costs host memory."),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules._pricing import knob, starting_value
 from kvdiag.diagnosis.rules.judgements import ranks_of, slow_load
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
@@ -36,6 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
                 Direction.RAISE,
                 to="3600",
                 cost="It costs time: a rank that really died is noticed later.",
+                note=starting_value("an hour", 'which rank prints its "Load weight end" last, and when'),
             ),
         ),
         confidence=Confidence.LIKELY,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.requests import RequestSlotsExhausted, TokenSlotsExhausted
-from kvdiag.diagnosis.rules._pricing import knob, remedies
+from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, more_conservative, remedies
 from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 
@@ -36,10 +36,10 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of([*found, *slots][:64]),
         evidence=cite(*found[:2], *slots[:2]),
         remedies=remedies(
-            knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait."),
+            fewer_requests(case),
             knob(case, "--swa-full-tokens-ratio", Direction.RAISE, cost="It costs full-attention tokens.")
             if window
             else None,
-            knob(case, "--schedule-conservativeness", Direction.RAISE, cost="It costs concurrency: admitted later."),
+            more_conservative(case),
         ),
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FASTER_STEPS, knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies, smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
@@ -38,8 +38,8 @@ def check(case: Case) -> Iterator[Finding]:
             knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
             if decode
             else None,
-            None if decode else knob(case, "--chunked-prefill-size", Direction.LOWER, cost=f"It costs {FASTER_STEPS}."),
-            lower_fraction(case, Bytes(max(0, tried - (free or 0)))),
+            None if decode else smaller_chunk(case, oom),
+            lower_fraction(case, judgements.room_for(case, tried, free)),
         )
         if not cause
         else ()

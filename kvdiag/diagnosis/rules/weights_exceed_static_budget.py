@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules._pricing import ceil_fraction, knob, raise_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import (
     low_automatic_fraction,
     minimum_fraction,
@@ -53,7 +53,6 @@ def check(case: Case) -> Iterator[Finding]:
         facts.append(f"--mem-fraction-static is {fraction:g}")
     need = f"; it must be above {minimum:.4f}" if minimum is not None and minimum < 1 else ""
     hopeless = minimum is not None and minimum > case.thresholds.fraction_hopeless
-    lead = None if minimum is None or hopeless else ceil_fraction(max(minimum + 0.002, _with_slack(case)))
     if no_feasible_fraction(case) is not None:
         return
     more = knob(
@@ -70,20 +69,9 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of(refused),
         evidence=cite(*refused[:2], figure="mem_fraction_static", value=fraction) + cite(case.opening, after),
         remedies=remedies(
-            None if hopeless else raise_fraction(case, lead, _least(minimum)),
+            None if hopeless else raise_above(case, minimum),
             more,
         ),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         stake=to_gib(None if kept is None or after is None else kept - after.available) or 0.0,
     )
-
-
-def _with_slack(case: Case) -> float:
-    """The fraction that leaves graphs and activations about what SGLang's own defaults leave; 0 where it is unknown."""
-    if not case.opening_size:
-        return 0.0
-    return 1 - case.thresholds.weights_slack * case.wanted_range[1] / case.opening_size
-
-
-def _least(minimum: float | None) -> str:
-    return "" if minimum is None else f"{ceil_fraction(minimum):g} is the least that starts at all."

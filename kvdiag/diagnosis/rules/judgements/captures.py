@@ -74,9 +74,11 @@ def prefill_captures(case: Case) -> list[GraphEnd]:
     return [e for e in case.launch.each(GraphEnd) if is_prefill_graph(e.kind)]
 
 
-def missing(case: Case, free: Bytes | None) -> Bytes | None:
-    """What is missing to the free memory wanted at the end."""
-    return None if free is None else Bytes(max(0, case.wanted_range[0] - free))
+def missing(case: Case, free: Bytes | None, tried: Bytes | None = None) -> Bytes | None:
+    """What is missing to the free memory wanted at the end, beside what was asked for and not granted."""
+    if free is None:
+        return tried
+    return Bytes(max(0, case.wanted_range[0] + (tried or 0) - free))
 
 
 _SHORTAGE = re.compile(

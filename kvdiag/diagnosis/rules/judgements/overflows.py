@@ -200,6 +200,13 @@ def transient(case: Case) -> DeviceOutOfMemory | None:
     return oom if stage(case, oom) in (Stage.SERVING, Stage.WARMUP, None) else None
 
 
+def room_for(case: Case, tried: Bytes | None, free: Bytes | None) -> Bytes | None:
+    """What a batch's temporaries lack, with half of the free memory wanted at the end left beside them."""
+    if tried is None:
+        return None
+    return Bytes(max(0, tried - (free or 0) + round(case.thresholds.thin_share * case.wanted_range[0])))
+
+
 def cause_of_transient(case: Case, oom: DeviceOutOfMemory) -> str:
     """The rule that names the place or the company of an overflow; "" where none does."""
     named = {

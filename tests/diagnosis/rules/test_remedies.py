@@ -1,0 +1,143 @@
+"""What remedies promise: figures with intervals where the log carries them, words where it does not, nothing absurd."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.rules.catalogue import read_cases
+from kvdiag.diagnosis.texts import Log
+
+TESTS = Path(__file__).parents[2]
+LOGS = {p.stem: p.read_bytes() for p in sorted((Path(__file__).parent / "logs").glob("*.log"))}
+LOGS |= {p.stem: p.read_bytes() for p in sorted((Path(__file__).parent / "variants").glob("*.log"))}
+LOGS |= {p.parent.name: p.read_bytes() for p in sorted((TESTS / "corpus").glob("*/log.txt"))}
+LOGS |= {case.slug: case.text.encode() for case in read_cases(TESTS / "cases")}
+
+
+@cache
+def findings_of(name: str) -> list[dict[str, Any]]:
+    document = diagnose(Log(name, io.BytesIO(LOGS[name]))).document
+    return [finding for launch in document["launches"] for finding in launch["findings"]]
+
+
+def remedies_of(name: str, rule: str | None = None) -> list[dict[str, Any]]:
+    return [r for f in findings_of(name) if rule in (None, f["rule"]) for r in f["remedies"]]
+
+
+def each_remedy() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every remedy of every log with the log's name."""
+    return ((name, remedy) for name in LOGS for remedy in remedies_of(name))
+
+
+def test_a_flag_comes_with_figures_or_with_the_reason_why_not() -> None:
+    for name, remedy in each_remedy():
+        if remedy["flag"].startswith("--"):
+            assert remedy["effect"] or remedy["note"], (name, remedy)
+        assert remedy["cost"], (name, remedy)
+
+
+def test_every_figure_has_an_interval_that_holds_it_and_none_is_below_nothing() -> None:
+    for name, remedy in each_remedy():
+        for effect in remedy["effect"].values():
+            assert effect["low"] <= effect["to"] <= effect["high"], (name, remedy)
+            assert effect["to"] >= 0, (name, remedy)
+
+
+def test_the_fraction_moves_tokens_its_way_and_free_memory_the_other() -> None:
+    for name, remedy in each_remedy():
+        if remedy["flag"] != "--mem-fraction-static" or remedy["to"] is None:
+            continue
+        assert 0.05 < float(remedy["to"]) < 0.99, (name, remedy)
+        if remedy["from"] is None:
+            continue
+        up = float(remedy["to"]) > float(remedy["from"])
+        assert remedy["direction"] in (("raise", "set") if up else ("lower", "set")), (name, remedy)
+        tokens, free = remedy["effect"].get("kv_tokens", {}), remedy["effect"].get("free_gib", {})
+        if "from" in tokens:
+            assert (tokens["to"] > tokens["from"]) is up, (name, remedy)
+        if "from" in free:
+            assert (free["to"] < free["from"]) is up, (name, remedy)
+
+
+def test_a_value_stands_in_the_command() -> None:
+    for name, remedy in each_remedy():
+        if remedy["flag"].startswith("--") and remedy["to"] is not None and remedy["direction"] != "remove":
+            assert remedy["command"]["to"][0] == remedy["flag"], (name, remedy)
+            assert remedy["to"] in remedy["command"]["to"] or remedy["flag"] == "--enable-dp-attention", (name, remedy)
+
+
+def test_a_value_that_no_figure_gives_says_so() -> None:
+    computed = (
+        "--max-mamba-cache-size",
+        "--mamba-full-memory-ratio",
+        "--tp-size",
+        "--context-length",
+        "--max-total-tokens",
+    )
+    words = ("--kv-cache-dtype", "--ipc", "--mamba-ssm-dtype")  # a word and no number
+    for name, remedy in each_remedy():
+        if remedy["to"] is None or remedy["effect"] or not remedy["flag"].startswith("--"):
+            continue
+        said = remedy["note"].startswith(("Starting value", "It makes room for", "By the draft's"))
+        said = said or "is the least that starts" in remedy["note"]
+        assert said or remedy["flag"] in (*computed, *words), (name, remedy)
+
+
+def test_a_lower_fraction_says_what_it_would_have_left_free_when_it_failed() -> None:
+    lower = remedies_of("decode-graph-oom-4ranks-chained", "decode-graph-oom")[0]
+    free = lower["effect"]["free_at_overflow_gib"]
+    assert free["from"] == pytest.approx(0.5289, abs=1e-3)
+    step = 0.9 - float(lower["to"])
+    assert free["low"] == pytest.approx(0.5289 + step * 22.01, abs=0.01)  # what the allocator held
+    assert free["high"] == pytest.approx(0.5289 + step * 23.53, abs=0.01)  # the card
+    assert free["to"] > 1.16
+    assert 'no "KV Cache is allocated" line' in lower["note"]
+
+
+def test_half_the_largest_batch_is_marked_as_a_starting_value() -> None:
+    graphs = remedies_of("decode-graph-oom-4ranks-chained", "decode-graph-oom")[1]
+    assert graphs["to"] == "40"
+    assert graphs["note"].startswith("Starting value, not computed: half of the largest batch captured.")
+
+
+def test_a_shorter_chunk_shrinks_the_batch_in_proportion() -> None:
+    chunk = remedies_of("prefill-16k-overflow-a100", "prefill-batch-transient")[0]
+    assert chunk["to"] == "8192"
+    assert chunk["effect"]["batch_gib"] == {"from": 1.81, "to": 0.905, "low": 0.905, "high": 1.81}
+
+
+def test_a_smaller_host_tier_is_what_was_free_in_proportion() -> None:
+    tier = remedies_of("hicache-too-large-120-of-51", "hicache-host-memory-short")[0]
+    assert (tier["from"], tier["to"]) == ("3", "1.25")  # 3 × 51.2 / 120.41, down to a twentieth
+    assert tier["effect"]["host_gib"]["to"] == pytest.approx(120.41 * 1.25 / 3 * 1e9 / 2**30, abs=0.01)
+
+
+def test_eight_bits_are_not_promised_twice_the_tokens_under_a_cap() -> None:
+    (fp8,) = [r for r in remedies_of("cap-100k-idle-40g-systemd") if r["flag"] == "--kv-cache-dtype"]
+    assert "kv_tokens" not in fp8["effect"]
+
+
+def test_dp_attention_comes_with_the_number_of_its_ranks() -> None:
+    (dp,) = [r for r in remedies_of("mla-same-tokens-tp8-dsv2") if r["flag"] == "--enable-dp-attention"]
+    assert dp["command"] == {"from": [], "to": ["--enable-dp-attention", "--dp-size", "8"]}
+    assert dp["effect"]["total_tokens"]["to"] > dp["effect"]["total_tokens"]["from"]
+
+
+def test_a_refused_start_is_raised_to_a_value_that_leaves_room_to_run() -> None:
+    higher = remedies_of("gemma27b-24g-042-not-enough", "weights-exceed-static-budget")[0]
+    assert float(higher["to"]) > 0.888
+    assert higher["effect"]["kv_tokens"]["to"] > 1_000
+    assert higher["note"].startswith("0.888 is the least that starts at all.")
+
+
+def test_a_cap_for_drafts_leaves_room_for_all_pools_seen() -> None:
+    cap = remedies_of("draft-kv-overflow-third-layer", "draft-kv-uncounted")[0]
+    share = (36.8 + 21.3 - 5) / (36.8 + 3 * 9.2)  # target and free after it, less the wanted; target and three drafts
+    assert int(cap["to"]) == pytest.approx(1_204_000 * share, rel=1e-3)
