@@ -16,10 +16,12 @@ def diagnose(
     limits: Any = None,
     on_phase: Callable[[str, int], None] | None = None,
     thresholds: Thresholds | None = None,
+    is_masked: bool = False,
 ) -> Report:
     """The report on one upload: its launches, in the order they started.
 
     thresholds  the rules' own where None; Thresholds.read() makes others from names and values
+    is_masked   the logs are copies that masked_copy made: nothing is hidden in them again, so their pseudonyms stay
 
     Never raises on what a log says. Raises errors.UnreadableLog and errors.LogTooLarge for what is no readable text.
     """
@@ -41,7 +43,12 @@ def diagnose(
     named = [log if isinstance(log, Log) else Log(str(getattr(log, "name", "log")), log) for log in logs]
     matcher = Matcher()
     reader = LineReader(
-        named, matcher.phrases, limits, dense=matcher.dense, on_progress=lambda count: tell("reading", count)
+        named,
+        matcher.phrases,
+        limits,
+        dense=matcher.dense,
+        on_progress=lambda count: tell("reading", count),
+        masker=not is_masked,
     )
     tell("reading", 0)
     beside = ModelConfigs()

@@ -134,7 +134,7 @@ class Following:
             text = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])), self._carriers)
             found += text.split("\n")
         if self._masker is not None:
-            found = self._masker.mask_block(found[:count], decode(self._before))
+            found = self._masker.mask_block(found[:count], clean(decode(self._before)))
         return tuple(found[:count])
 
     def forget(self) -> None:
@@ -395,7 +395,9 @@ class _Page:
             node = masker.host(node)
         if node != peeled.node:
             segment = segment.replace(peeled.node, node, 1)
-        shown = masker.mask_behind(segment.rstrip(), data, begin) if masker is not None else segment.rstrip()
+        shown = segment.rstrip()
+        if masker is not None:
+            shown = masker.mask_behind(shown, data, begin, peeled.text.rstrip())
         pieces = _pieces(peeled.text)
         several = len(pieces) > 1
         for at, piece in enumerate(pieces):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kvdiag.diagnosis.archives import Meter
+from kvdiag.diagnosis.carriers import peel
 from kvdiag.diagnosis.decoding import clean, decode, without_escapes
 from kvdiag.diagnosis.errors import UnreadableLog
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
@@ -345,7 +346,7 @@ def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:
 def _line_masked(line: str, masker: Masker) -> str:
     """One line as it is kept: itself where nothing in it is hidden, whatever it is disguised with."""
     plain = _ESCAPED.sub(_letter, clean(line))
-    masked = masker.mask_in_order(plain)
+    masked = masker.mask_dressed(plain, peel(plain, set()).text)
     return line if masked == plain else masked
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import regex
 
 from kvdiag.diagnosis.databases import database
+from kvdiag.diagnosis.decoding import clean
 from kvdiag.diagnosis.patterns import LOCAL, PATTERNS, Pattern
 
 __all__ = ["PATTERNS", "Masker", "Pattern", "Triggers"]
@@ -32,8 +35,9 @@ _QUOTED_REST: Final = {
 }
 _NAME_REACH: Final = 400  # bytes at the end of a line in which a secret's name is looked for
 _NAME_LAST: Final = re.compile(
-    rb"(?i)(?:key|token|secret|pass\w{0,6}|pwd|pat|credentials?|auth|cookie|dsn|string|webhook\w{0,4})[_\d]{0,3}[\"'\\]{0,4}"
-    rb"\s{0,3}[:=,]{0,2}\s{0,3}(?:[|>][+-]?\d?)?\s{0,4}\\?(?:\\n\".{0,300})?\r?\Z"
+    rb"(?i)(?:key|api?[_-]?(?:ke?)?|token|secret|pass\w{0,6}|pwd|pat|credentials?|auth|cookie|dsn|string|webhook\w{0,4})"
+    rb"[_\d]{0,3}[\"'\\]{0,4}"
+    rb"\s{0,3}[:=,]{0,2}\s{0,3}(?:[|>][+-]?\d?)?\s{0,4}\\{0,4}(?:\\n\".{0,300})?(?:\[\d{0,3}m)?\r?\Z"
 )
 _BLANK_LINES: Final = 2  # between a name and its value
 
@@ -65,13 +69,44 @@ class Masker:
         """The text without what must not be shown, whatever stood before it."""
         return self._mask(text, [n for n in self.triggers.numbers(text) if not PATTERNS[n].after])
 
-    def mask_behind(self, text: str, block: bytes, begin: int) -> str:
-        """The same for a line that begins at a place in a block, where the line before may end with a secret's name."""
+    def mask_behind(self, text: str, block: bytes, begin: int, message: str = "") -> str:
+        """The same for a line that begins at a place in a block, where the line before may end with a secret's name.
+
+        message  what the line's carriers hold; "" for a line without one
+        """
         end = begin - 1
         start = block.rfind(b"\n", max(0, end - _NAME_REACH), max(end, 0)) + 1 or max(0, end - _NAME_REACH)
+        before = ""
         if end > 0 and _NAME_LAST.search(block, start, end):
-            return self.mask_block([text], block[start:end].decode("utf-8", "replace"))[0]
-        return self.mask(text)
+            before = clean(block[start:end].decode("utf-8", "replace"))
+        elif not message or message == text:
+            return self.mask(text)
+        with self._apart(before):
+            return self.mask_dressed(text, message)
+
+    def mask_dressed(self, line: str, message: str) -> str:
+        """The next line in order, where carriers stand around its message."""
+        if not message or message == line:
+            return self.mask_in_order(line)
+        spelled = message
+        if not line.endswith(message):
+            spelled = json.dumps(message, ensure_ascii=False)[1:-1]
+            if spelled not in line:
+                return self.mask_in_order(line)
+        head, _, tail = line.rpartition(spelled)
+        masked = self.mask_in_order(message)
+        if masked == message:
+            return self._kept_open(line)
+        return self._kept_open(
+            head + (masked if spelled == message else json.dumps(masked, ensure_ascii=False)[1:-1]) + tail
+        )
+
+    def _kept_open(self, line: str) -> str:
+        """A line masked whole, once its message has been masked in order."""
+        is_open = self._open
+        masked = self.mask(line)
+        self._open = is_open
+        return masked
 
     def _mask(self, text: str, numbers: Sequence[int]) -> str:
         if numbers:
@@ -122,9 +157,11 @@ class Masker:
         What goes on from line to line is hidden too: a private key, a value on the line behind its name, the rest of a
         quoted value that was broken.
         """
-        if self._in_key and not self._leaves_key(text):
-            self._in_key += 1
-            return "[private_key]" if text.strip() else text
+        if self._in_key:
+            if not self._leaves_key(text):
+                self._in_key += 1
+                return "[private_key]" if text.strip() else text
+            text = text[max(0, text.find(_END_KEY)) :]
         if "PRIVATE KEY" in text and (found := _BEGIN_KEY.search(text)) and _END_KEY not in text[found.end() :]:
             self._in_key, self._expected, self._open = 1, [], None
             self._count("private_key")
@@ -178,15 +215,20 @@ class Masker:
 
     def mask_block(self, lines: Sequence[str], before: str = "") -> list[str]:
         """The same for a few lines in a row, behind the line `before`."""
+        with self._apart(before):
+            return [self.mask_in_order(line) for line in lines]
+
+    @contextmanager
+    def _apart(self, before: str) -> Iterator[None]:
+        """Lines that are masked out of their turn, behind the line `before`."""
         outer = self._in_key, self._expected, self._open, self._blank
         self._in_key, self._expected, self._open, self._blank = 0, [], None, 0
-        counts = dict(self.counts)
         if before:
+            counts = dict(self.counts)
             self.mask_in_order(before)
             self.counts = counts  # it has been counted where it was masked itself
-        masked = [self.mask_in_order(line) for line in lines]
+        yield
         self._in_key, self._expected, self._open, self._blank = outer
-        return masked
 
     def host(self, name: str) -> str:
         """The pseudonym of a machine's name that stands where only such a name stands."""

@@ -83,7 +83,7 @@ _SECRET_LITERALS: Final = tuple(
 ) + ("watermark_key",)  # fmt: skip
 # Behind a line that ends with a name: the value alone, as an item of a list, with a carrier before it. A document on
 # one line of a container's JSON ends with an escaped line end.
-_LINE_END: Final = r"\s{0,4}\\?(?:\\n\".{0,300})?$"
+_LINE_END: Final = r"\s{0,4}\\{0,4}(?:\\n\".{0,300})?$"
 _ITEM: Final = (
     r"(^(?:.{0,200}?[\s\"'\[|])?)(\"[^\"]{1,400}\"|'[^']{1,400}'|(?!--)[^\s\"',\]\\]{2,})(?=[\"',\]]{0,3}"
     + _LINE_END
@@ -93,6 +93,7 @@ _VALUE: Final = (
     r"((?:^|[\s\"'{,-])value\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?)([^\s\"'\\].{0,2000}?)"
     r"(?=\\{0,3}[\"']?,?" + _LINE_END + r")"
 )
+_BROKEN: Final = r"(^\s{0,8})([^\s\"']{1,200})(?=\\{0,3}[\"'])"
 _HEADER_END: Final = r"\\{0,3}[\"']?(?:\s{0,3}[:=]\s{0,3}|,\s{0,3}(?=b[\"']))(?:b?\\{0,3}[\"'])?"
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 # Any address but those of this machine, which stand in every access line.
@@ -185,8 +186,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME + r"\\{0,3}[\"']?\s{0,3}[=:]\s{0,3}\\{0,3}[\"']?)"
             r"([^\s\"',;)}\]\\]{3,})", "[secret]", _EMPTY + _SPECIAL_TOKEN),
     Pattern("env_secret", _ENV_LITERALS,
-            r"(\b(?:ENV|setx|set -[a-z]{1,3})\s{1,3}" + _SECRET_NAME + r"\s{1,3}[\"']?)([^\s\"'=][^\s\"']{2,})", "[secret]",
-            _EMPTY + _SPECIAL_TOKEN),
+            r"(\b(?:ENV|setx|set -[a-z]{1,3})\s{1,3}" + _SECRET_NAME + r"\s{1,3}[\"']?)([^\s\"'=][^\s\"']{2,})",
+            "[secret]", _EMPTY + _SPECIAL_TOKEN),
     Pattern("env_secret", ("_KEY",),
             r"((?:^|[^A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}_KEY[\"']?\s{0,3}[=:]\s{0,3}[\"']?)"
             r"((?=[^\s\"',;]*[0-9])(?=[^\s\"',;]*[A-Za-z])[^\s\"',;)}\]]{8,})", "[secret]", _EMPTY + _SPECIAL_TOKEN),
@@ -201,9 +202,10 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             + r"\b)", "[secret]", _EMPTY + _SPECIAL_TOKEN),
     # The name on one line and the value on the next: lists of arguments, environments in YAML and JSON, broken lines.
     Pattern("api_key", _KEY_LITERALS, _ITEM, "[api_key]", _EMPTY, True,
-            after=r"(?:^|[\s\"'\[,|])" + _KEY_FLAG + r"[\"']?,?" + _LINE_END),
+            after=r"(?:^|[\s\"'\[,|])" + _KEY_FLAG + r"\\{0,3}[\"']?,?" + _LINE_END),
     Pattern("token", ("-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential", "--auth"),
-            _ITEM, "[secret]", _EMPTY, True, after=r"(?:^|[\s\"'\[,|])" + _SECRET_FLAG + r"[\"']?,?" + _LINE_END),
+            _ITEM, "[secret]", _EMPTY, True,
+            after=r"(?:^|[\s\"'\[,|])" + _SECRET_FLAG + r"\\{0,3}[\"']?,?" + _LINE_END),
     Pattern("env_secret", (*_ENV_LITERALS, "_KEY"), _VALUE, "[secret]", _EMPTY + r"|[\"']{2}", True,
             after=r"\b[Nn]ame\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?(?:" + _SECRET_NAME +
             r"|[A-Z][A-Z0-9_]{0,60}_KEY)\\{0,3}[\"']?,?" + _LINE_END),
@@ -212,6 +214,12 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             after=r"(?:^|[^A-Za-z0-9_-])"
             r"(?:" + _SECRET_NAME + r"|api_key|apiKey|password|passwd|(?:hf|access|auth|secret)"
             r"_?(?:token|key)|client_secret)[\"']?\s{0,3}[=:]\s{0,3}(?:[|>][+-]?\d?)?" + _LINE_END),
+    Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"), _BROKEN, "[secret]", _EMPTY, True,
+            after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))"
+            r"\\{0,3}[\"']?\s{0,3}[:=,]\s{0,3}\\{0,3}[\"'](?:\\n\".{0,300})?$"),
+    Pattern("api_key", (), r"(^[_-]?(?:i?[_-]?key|ke?y|e?y)(?:[\"']?\s{0,2}[:=]\s{0,2}[\"']?|\s{1,3}))([^\s\"',]{4,})",
+            "[api_key]", _EMPTY, True, sign=r"[^a-z]api?[_-]?(?:ke?)?(?:$|\\n\")",
+            after=r"(?:^|[\s,\"'({_-])(?:ap|api|api[_-]|api[_-]ke?)" + _LINE_END),
     # Headers, as curl, a proxy or a server prints them.
     Pattern("bearer", ("authorization",),
             r"(\bauthorization" + _HEADER_END + r"(?:bearer|basic|token|digest|apikey|negotiate)\s{1,3})"
@@ -288,17 +296,17 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("host_name", ("@",),
             r"((?:^|[\s>|\[])[A-Za-z_][\w.-]{0,40}@)([A-Za-z][\w.-]{0,80})(?=[: ][^\s\]]{1,200}\]?[#$%](?:\s|$))",
             "host-{n}", LOCAL),
-    Pattern("user_name", ("home/", "Users/", "users/", "Users\\", "home%2f", "users%2f"),
-            r"((?:/|%2[Ff]|\b)(?:home|[Uu]sers)(?:[/\\]{1,4}|%2[Ff]))([\w.@-]{1,64})(?=[/\\'\",:;)\s\]`|>&#%}<]|$)"
+    Pattern("user_name", ("home/", "Users/", "users/", "Users\\", "home%2", "sers%2"),
+            r"((?:/|%2[Ff]|\b)(?:home|[Uu]sers)(?:[/\\]{1,8}|%2[Ff]))([\w.@-]{1,64})(?=[/\\'\",:;)\s\]`|>&#%}<]|$)"
             r"", "user-{n}",
             _COMMON_USERS),
     Pattern("user_name", ("~",), r"((?:^|[\s\"'`=:(,])~)([A-Za-z_][\w.-]{0,40})(?=/)", "user-{n}", _COMMON_USERS),
-    Pattern("user_name", (" user ", "uid=", "gid=", "groups=", "sudo "),
+    Pattern("user_name", ("session", "uid=", "gid=", "groups=", "sudo "),
             r"(\b[ug]id=\d{1,10}\(|\bgroups=\d{1,10}\(|\bsudo\s{1,3}-u\s{1,3}|\b(?:for|of) user (?=[\w.-]{1,40}"
             r"(?:\(|\.?$)))"
             r"([A-Za-z_][\w.-]{0,40})", "user-{n}", _COMMON_USERS + r"|\w{1,3}"),
     Pattern("user_name", ("ssh ", "scp ", "sftp ", "rsync "),
-            r"(\b(?:ssh|scp|sftp|rsync)\s[^@\n]{0,200}?(?:^|[\s\"']))([A-Za-z_][\w.-]{0,40})(?=@[\w.-]{1,120})"
+            r"(\b(?:ssh|scp|sftp|rsync)\s(?:[^@\n]{0,200}?[\s\"'])?)([A-Za-z_][\w.-]{0,40})(?=@[\w.-]{1,120})"
             r"", "user-{n}",
             _COMMON_USERS),
     Pattern("host_name", ("ssh ", "scp ", "sftp ", "rsync "),
@@ -335,7 +343,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"R|NODENAME)\s{0,2}=\s{0,2}))"
             r"([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:\s]|$)", "host-{n}", LOCAL),
     Pattern("host_name", ("node", "hostname"),
-            r"((?:^|[\s\"'{,])(?:Node|nodeName|[Hh]ostname)[\"']?:\s{1,12}[\"']?)"
+            r"((?:^|[\s\"'{,])(?:Node|nodeName|[Hh]ostname)[\"']?:\s{1,40}[\"']?)"
             r"((?=[A-Za-z.]*[0-9/-])[A-Za-z][A-Za-z0-9.-]{1,120})(?=[/\s\"',]|$)", "host-{n}", LOCAL, True),
     Pattern("mac_address", (":",), r"((?:^|[^\w:.-]))((?:[0-9a-f]{2}:){5}[0-9a-f]{2})(?![\w:.-])", "mac-{n}", "", True,
             sign=r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}"),

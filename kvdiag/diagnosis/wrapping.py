@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kvdiag.diagnosis.decoding import clean
 from kvdiag.diagnosis.lazy import lazy
 
 NARROWEST: Final = 40
@@ -88,7 +89,11 @@ def wrap_of(block: bytes) -> Wrap | None:
 
 
 def _lines(block: bytes) -> list[str]:
-    return [line.rstrip("\r") for line in block.decode("utf-8", "replace").split("\n")]
+    """The lines of a block as a terminal shows them."""
+    lines = block.decode("utf-8", "replace").split("\n")
+    if b"\x1b[" in block or b"[0m" in block:
+        return [clean(line.rstrip("\r")) for line in lines]
+    return [line.rstrip("\r") for line in lines]
 
 
 def _is_full(line: str, after: str, width: int) -> bool:
