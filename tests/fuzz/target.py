@@ -31,6 +31,8 @@ PLANTED = (
     b"[2025-03-08 12:29:04] server_args=ServerArgs(model_path='/m', api_key='Zq8vWkR2mTn5xL', tp_size=1)\n",
     b"[2025-03-08 12:29:05 TP0] Load weight begin. avail mem=21.63 GB hf_Zq8vWkR2mTn5xLbCdEfGhIj\n",
     b"python -m sglang.launch_server --model-path /m --api-key Zq8vWkR2mTn5xL --tp 8\n",
+    b"        - --api-key\n        - Zq8vWkR2mTn5xL\n",
+    b"  - name: HF_TOKEN\n    value: Zq8vWkR2mTn5xL\n",
     b"RuntimeError: CUDA out of memory in /home/zoe-of-nowhere/x.py: sk-proj-Zq8vWkR2mTn5xLbCdE\n",
 )
 ARCHIVES = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"PK")
@@ -77,14 +79,18 @@ def check(data: bytes) -> None:
             assert secret not in output, (form, secret)
         output.encode()  # no lone surrogates
     assert Report.from_document(found).to_json() == text
-    _check_copy(raw, found)
+    _check_copy(raw)
 
 
-def _check_copy(raw: bytes, found: dict[str, object]) -> None:
+def _check_copy(raw: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="kvdiag-fuzz-") as folder:
         stored = masked_copy(Log("log", io.BytesIO(raw)), Path(folder), LIMITS)
         for copy in stored:
             kept = copy.path.read_bytes()
             assert kept.count(b"\n") in (copy.lines, copy.lines - 1), "lines"
+            again = (
+                diagnose(Log("log", io.BytesIO(kept)), limits=LIMITS, is_masked=True).to_json() if copy.bytes else ""
+            )
             for secret in SECRETS:
                 assert secret.encode() not in kept, ("copy", secret)
+                assert secret not in again, ("report on the copy", secret)
