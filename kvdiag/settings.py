@@ -144,7 +144,7 @@ STATICFILES_FINDERS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "kvdiag.static_files.HashedStaticFiles"},
 }
 WHITENOISE_MANIFEST_STRICT = False
 MEDIA_ROOT = KVDIAG_UPLOADS

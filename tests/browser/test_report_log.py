@@ -201,3 +201,157 @@ def test_the_viewer_breaks_nothing(visit: Visit) -> None:
     page.locator("[data-log-wrap]").click()
     expect(page.locator("#L3000")).to_be_in_viewport()
     assert visit.problems == []
+
+
+# --- Unfolded and wrapped: rows of any height -------------------------------------------------------------------------
+
+TOPS = """() => { const frame = document.querySelector('.log__scroll').getBoundingClientRect();
+    return Object.fromEntries(Array.from(document.querySelectorAll('.log__body--virtual li'))
+        .map(row => [row.id, row.getBoundingClientRect()])
+        .filter(([, at]) => at.bottom > frame.top && at.top < frame.bottom)
+        .map(([id, at]) => [id, at.top - frame.top])); }"""
+
+
+def uneven(length: int) -> list[str]:
+    """Lines of one to about twelve rows on a wide screen."""
+    return [f"line {n} " + "words " * (n * 37 % 300 if n % 3 == 0 else 2) for n in range(1, length + 1)]
+
+
+@pytest.fixture
+def unfolded(visit: Visit) -> Page:
+    page = visit.open(stored(document("kimi-k25-8gpu"), uneven(6_000)))
+    page.locator("[data-log-fold]").click()
+    expect(page.locator("#L1 code")).to_contain_text("line 1")
+    page.locator("#log").scroll_into_view_if_needed()
+    page.locator(".log__scroll").evaluate("frame => frame.scrollIntoView({block: 'center'})")
+    return page
+
+
+def over_the_lines(page: Page) -> None:
+    box = page.locator(".log__scroll").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+
+
+def scrolled(page: Page, by: int) -> set[float]:
+    """How far the rows that stay in sight moved when the wheel was turned by so many pixels."""
+    before = page.evaluate(TOPS)
+    page.mouse.wheel(0, by)
+    page.wait_for_timeout(60)
+    after = page.evaluate(TOPS)
+    both = before.keys() & after.keys()
+    assert both, "no row of the view before is in sight"
+    return {round(before[row] - after[row]) for row in both}
+
+
+@pytest.mark.parametrize("start", [1, 3_000, 5_900])
+def test_every_row_moves_as_far_as_the_wheel(unfolded: Page, start: int) -> None:
+    go(unfolded, f"L{start}")
+    expect(unfolded.locator(f"#L{start}")).to_be_in_viewport()
+    over_the_lines(unfolded)
+    unfolded.wait_for_timeout(400)
+    for _ in range(12):
+        assert scrolled(unfolded, 130) == {130}
+    unfolded.wait_for_timeout(400)
+    for _ in range(6):
+        assert scrolled(unfolded, -130) == {-130}
+
+
+def test_rows_stay_where_they_are_when_scrolling_has_ended(unfolded: Page) -> None:
+    go(unfolded, "L3000")
+    over_the_lines(unfolded)
+    for _ in range(10):
+        unfolded.mouse.wheel(0, 300)
+    unfolded.wait_for_timeout(80)
+    at_once = unfolded.evaluate(TOPS)
+    unfolded.wait_for_timeout(700)
+    later = unfolded.evaluate(TOPS)
+    assert at_once.keys() == later.keys()
+    assert all(abs(at_once[row] - later[row]) <= 1 for row in at_once)
+
+
+@pytest.mark.parametrize("line", [1, 7, 1_234, 2_999, 5_998, 6_000])
+def test_an_address_shows_exactly_its_lines(unfolded: Page, line: int) -> None:
+    last = min(line + 2, 6_000)
+    go(unfolded, f"L{line}-L{last}")
+    for number in range(line, last + 1):
+        row = unfolded.locator(f"#L{number}")
+        expect(row).to_have_class(re.compile("is-target"))
+        expect(row.locator("code")).to_contain_text(f"line {number} ")
+    frame = unfolded.locator(".log__scroll").evaluate("frame => frame.clientHeight")
+    top = unfolded.evaluate(TOPS)[f"L{line}"]
+    assert 0 <= top < frame
+    if 100 < line < 5_900:
+        assert abs(top - frame / 3) < 1
+
+
+def test_rows_follow_one_another_without_a_gap_or_an_overlap(unfolded: Page) -> None:
+    go(unfolded, "L4444")
+    expect(unfolded.locator("#L4444")).to_be_in_viewport()
+    rows = unfolded.locator(".log__body--virtual").evaluate(
+        "list => Array.from(list.children).map(row => [+row.dataset.line, row.getBoundingClientRect().top, "
+        "row.getBoundingClientRect().bottom])"
+    )
+    assert [row[0] for row in rows] == list(range(rows[0][0], rows[0][0] + len(rows)))
+    assert all(abs(below[1] - above[2]) < 0.5 for above, below in zip(rows, rows[1:], strict=False))
+
+
+def test_both_ends_are_reached(unfolded: Page) -> None:
+    frame = unfolded.locator(".log__scroll")
+    frame.focus()
+    unfolded.keyboard.press("End")
+    expect(unfolded.locator("#L6000 code")).to_contain_text("line 6000")
+    bottom = frame.evaluate("frame => frame.getBoundingClientRect().bottom")
+    assert abs(unfolded.locator("#L6000").evaluate("row => row.getBoundingClientRect().bottom") - bottom) < 3
+    unfolded.keyboard.press("Home")
+    expect(unfolded.locator("#L1 code")).to_contain_text("line 1")
+    assert frame.evaluate("frame => frame.scrollTop") == 0
+    over_the_lines(unfolded)
+    go(unfolded, "L5900")
+    expect(unfolded.locator("#L5900")).to_be_in_viewport()
+    for _ in range(80):
+        unfolded.mouse.wheel(0, 600)
+    expect(unfolded.locator("#L6000")).to_be_in_viewport()
+    go(unfolded, "L100")
+    expect(unfolded.locator("#L100")).to_be_in_viewport()
+    for _ in range(80):
+        unfolded.mouse.wheel(0, -600)
+    expect(unfolded.locator("#L1")).to_be_in_viewport()
+    unfolded.wait_for_timeout(400)
+    assert frame.evaluate("frame => frame.scrollTop") == 0
+
+
+def test_a_short_log_of_long_lines_scrolls_to_its_end(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu"), ["x" * 1_900 for _ in range(30)]))
+    page.locator("[data-log-fold]").click()
+    page.locator(".log__scroll").evaluate("frame => frame.scrollIntoView({block: 'center'})")
+    over_the_lines(page)
+    for _ in range(40):
+        page.mouse.wheel(0, 400)
+    expect(page.locator("#L30")).to_be_in_viewport()
+
+
+def test_a_chosen_text_survives_scrolling(unfolded: Page) -> None:
+    go(unfolded, "L3000")
+    expect(unfolded.locator("#L3001")).to_be_in_viewport()
+    unfolded.wait_for_timeout(300)
+    unfolded.evaluate("getSelection().selectAllChildren(document.querySelector('#L3001 code'))")
+    over_the_lines(unfolded)
+    scrolled(unfolded, 150)
+    unfolded.wait_for_timeout(300)
+    assert "line 3001" in unfolded.evaluate("getSelection().toString()")
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_million_lines_are_one_scroll(visit: Visit, is_wrapped: bool) -> None:
+    count = 1_000_000
+    page = visit.open(stored(document("kimi-k25-8gpu"), [f"line {n} of many" for n in range(1, count + 1)]))
+    page.locator("[data-log-fold]").click()
+    if not is_wrapped:
+        page.locator("[data-log-wrap]").click()
+    expect(page.locator("#L1 code")).to_contain_text("line 1 of")
+    for line in (777_777, 1_000_000, 12):
+        go(page, f"L{line}")
+        expect(page.locator(f"#L{line} code")).to_have_text(f"line {line} of many")
+        expect(page.locator(f"#L{line}")).to_be_in_viewport()
+    assert page.locator(".log__body li").count() < 200, "only what is seen is in the page"

@@ -175,6 +175,17 @@ def test_a_sample_is_one_click_away(upload_page: Page) -> None:
     assert upload_page.problems == []
 
 
+def test_every_script_has_a_name_that_changes_with_it(upload_page: Page) -> None:
+    asked: list[str] = []
+    upload_page.on("request", lambda request: asked.append(request.url) if request.resource_type == "script" else None)
+    upload_page.get_by_role("button", name="try a sample").click()
+    shows_the_report(upload_page)
+    upload_page.locator("[data-log-fold]").click()
+    expect(upload_page.locator("#L1")).to_be_attached()
+    assert len([address for address in asked if "/js/log/" in address]) >= 8
+    assert [address for address in asked if not re.search(r"\.[0-9a-f]{12}\.js$", address)] == []
+
+
 def test_the_form_works_without_scripts(browser, live_stack: LiveStack) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
