@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 LAUNCHER = "python -m sglang.launch_server"
+CONTAINER = "docker run"
+_CONTAINERS = ("--shm-size", "--ipc")
 _FLAG = re.compile(r"--[a-zA-Z0-9][a-zA-Z0-9_-]*")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -52,7 +54,8 @@ def command_diff(remedy: dict[str, Any]) -> list[DiffLine]:
     if not old and not new:
         return []
     variables = [parts for parts in (*old, *new) if _VARIABLE.fullmatch(str(parts[0]).split("=")[0])]
-    lines = [] if variables else [DiffLine("ctx", f"{LAUNCHER} \\")]
+    program = CONTAINER if all(parts[0] in _CONTAINERS for parts in (*old, *new)) else LAUNCHER
+    lines = [] if variables else [DiffLine("ctx", f"{program} \\")]
     kept = [parts for parts in old if parts in new]
     for kind, group in (("del", old), ("add", new)):
         for parts in group:

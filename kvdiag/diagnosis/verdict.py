@@ -7,7 +7,7 @@ from enum import StrEnum
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
 from kvdiag.diagnosis.events.progress import CaptureProgress
-from kvdiag.diagnosis.events.ready import FiredUp
+from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.checking import Checked
@@ -61,6 +61,7 @@ def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
     return f"Ready, nothing to fix. {facts or missing}{passed}. {further}".strip()
 
 
+_CAPTURES = (GraphBegin, GraphEnd, CaptureProgress, CaptureFailed)
 _STAGES = {
     Stage.ARGUMENTS: "while arguments are read",
     Stage.DISTRIBUTED: "while the ranks find each other",
@@ -103,10 +104,11 @@ def _where(case: Case) -> str:
         return " before the weights load"
     if stage is Stage.ARGUMENTS and failure is not None and failure.kind in (FailureKind.GPU_OOM, FailureKind.KERNEL):
         return ""  # the command is all that the log shows of the start
-    if stage is Stage.CUDA_GRAPH and not launch.has(GraphBegin, GraphEnd, CaptureProgress, CaptureFailed):
+    if stage is Stage.CUDA_GRAPH and not launch.has(*_CAPTURES):
         return " after the KV pool was made"
-    if stage is Stage.SERVING and not launch.has(FiredUp) and not launch.has_traffic:
-        return " before it was ready"
+    # Only the first node says that it is ready.
+    if stage is Stage.SERVING and not launch.has(FiredUp) and not launch.has_traffic and launch.has(ServerLimits):
+        return " after its start" if (launch.number_of("nnodes") or 1) > 1 else " before it was ready"
     return f" {_STAGES[stage]}" if stage is not None else ""
 
 
@@ -117,7 +119,9 @@ def _cut(case: Case, lead: Finding | None) -> str:
     elif stage is None:
         head = "The log holds no line of a start."
     else:
-        end = "before the server says that it is ready" if stage is Stage.WARMUP else _STAGES[stage]
+        end = {Stage.WARMUP: "before the server says that it is ready"}.get(stage, _STAGES[stage])
+        if stage is Stage.CUDA_GRAPH and not case.launch.has(*_CAPTURES):
+            end = "after the KV pool is made"
         head = f"The log ends {end}{': ' + facts if facts else ''}."
     if lead is not None:
         return f"{head} {_sentence(lead.summary)} {_act(lead)}".strip()

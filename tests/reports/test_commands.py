@@ -70,3 +70,8 @@ def test_the_launch_command_quotes_what_was_given(value: str) -> None:
 def test_secrets_that_were_masked_are_left_out() -> None:
     arguments = {"api_key": {"value": "<masked>", "origin": "given"}, "tp_size": {"value": 8, "origin": "given"}}
     assert "api-key" not in full_command(arguments)
+
+
+def test_a_containers_option_is_one_of_docker() -> None:
+    lines = command_diff({"flag": "--shm-size", "direction": "raise", "to": "32g", "from": None})
+    assert [(line.kind, line.text) for line in lines] == [("ctx", "docker run \\"), ("add", "--shm-size 32g \\")]

@@ -264,9 +264,12 @@ def ceil_fraction(value: float) -> float:
 
 
 def eight_bit_kv(case: Case) -> Remedy | None:
-    """Store the KV cache in 8 bits, with the caveat that always goes with it; None on devices without the format."""
+    """Store the KV cache in 8 bits, with the caveat that always goes with it; None where the device lacks the format, or
+    a cap sets the pool."""
     if case.launch.value("device") == "npu" or case.launch.value("attention_backend") == "ascend":
         return None
+    if cap(case) is not None:
+        return None  # --max-total-tokens sets the pool: smaller tokens would only leave more free
     effect = priced(case, Change(kv_cache_dtype="fp8_e4m3"))
     note = ""
     if effect is None and _doubles(case):

@@ -6,6 +6,8 @@ What it sees
 Why it matters
     The budget was measured with memory in use that was given back a moment later. The pool stays tiny, and requests
     are refused as too long although the context is not the limit.
+    Certain: the pool took its budget to the digit, and more than a GiB came back after it on every rank. Likely: it
+    came back, or all ranks show more free than the reserve. Possible: ranks are missing, or the log has no budget.
 What to do
     Use a release that collects before it measures (0.5.19 and later). --max-total-tokens cannot help: it only lowers
     the count. A higher fraction covers the fault and overflows once it is fixed.
@@ -17,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.ledger.model import Moment
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, is_short, loader_memory_held, memory_came_back, reserve
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
+from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens, to_gib
 
 
 @rule(severity=Severity.WARNING, releases="..0.5.17")
@@ -47,6 +50,28 @@ def check(case: Case) -> Iterator[Finding]:
             ),
         ),
         severity=Severity.WARNING if tiny or is_short(case) else Severity.ADVICE,
-        confidence=Confidence.LIKELY,
+        confidence=_confidence(case, back),
         stake=to_gib(idle) or 0.0,
     )
+
+
+def _confidence(case: Case, back: Bytes | None) -> Confidence:
+    """How far the figures close."""
+    excess = excess_after_pool(case)
+    if back is not None:
+        closes = excess is not None and abs(excess) <= case.thresholds.reserve_closes
+        return Confidence.CERTAIN if closes and _came_back_everywhere(case) else Confidence.LIKELY
+    seen = sum(x.reading(Moment.WEIGHTS_END) is not None for x in case.ledgers)
+    ranks = (case.launch.number_of("tp_size") or 1) * (case.launch.number_of("pp_size") or 1)
+    return Confidence.LIKELY if excess is not None and seen >= ranks else Confidence.POSSIBLE
+
+
+def _came_back_everywhere(case: Case) -> bool:
+    """Whether each of several ranks shows more free after its pool than at its end."""
+    rises = []
+    for ledger in case.ledgers:
+        pool = ledger.reading(Moment.POOL_END)
+        if pool is not None:
+            later = [r.available for r in ledger.readings if pool.line.place < r.line.place]
+            rises.append(max(later, default=Bytes(0)) - pool.available > case.thresholds.reserve_excess)
+    return len(rises) > 1 and all(rises)

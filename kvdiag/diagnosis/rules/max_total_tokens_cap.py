@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MaxTotalTokensTooLarge
-from kvdiag.diagnosis.rules._pricing import cell, knob
+from kvdiag.diagnosis.ledger.what_if import Change
+from kvdiag.diagnosis.rules._pricing import cell, knob, priced
 from kvdiag.diagnosis.rules.judgements import cap, has_room, is_short, is_thin, memory_ran_out
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Evidence, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
@@ -34,8 +35,8 @@ def check(case: Case) -> Iterator[Finding]:
     if memory_ran_out(case) is not None or is_thin(case):
         offers: tuple[Remedy, ...] = ()
     else:
-        reached = None if gain is None else case.tokens + gain
-        effect = {} if reached is None else {"kv_tokens": Effect(case.tokens, reached)}
+        reached = None if gain is None else min(case.tokens + gain, _uncapped(case) or case.tokens + gain)
+        effect = {} if reached is None else {"kv_tokens": Effect(case.tokens, reached, reached, reached)}
         cost = "It costs the memory of the added tokens."
         offers = (
             Remedy(
@@ -70,3 +71,9 @@ def check(case: Case) -> Iterator[Finding]:
         else Severity.INFO,
         stake=to_gib(round(spare)) or 0.0,
     )
+
+
+def _uncapped(case: Case) -> int | None:
+    """Tokens that the fraction would give without the cap: a higher cap gives no more. None where it cannot be told."""
+    tokens = (priced(case, Change(max_total_tokens=0)) or {}).get("kv_tokens")
+    return None if tokens is None or tokens.after is None else int(tokens.after)

@@ -2,7 +2,8 @@
 
 What it sees
     A hybrid model under pipeline stages whose state cache is about the number of stages too small against its KV
-    cache, in a release before 0.5.17.
+    cache, in a release before 0.5.17. Certain where the share is the configured ratio over the stages to a twentieth
+    and the release is known; likely within three tenths, which uneven stages explain.
 Why it matters
     Slots, and with them running requests, are a fraction of what memory allows.
 What to do
@@ -19,6 +20,9 @@ from kvdiag.diagnosis.events.kv_pool import MambaPool
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+
+LOOSE = 0.3  # stages differ by a layer or two
+CLOSES = 0.05
 
 
 @rule(
@@ -38,8 +42,10 @@ def check(case: Case) -> Iterator[Finding]:
         return
     ratio = case.launch.number_of("mamba_full_memory_ratio") or 0.9
     share = ledger.mamba_size / ledger.kv_size
-    if not 0.6 * ratio / stages <= share <= 1.4 * ratio / stages:
+    off = abs(share * stages / ratio - 1)  # how far the share is from the one that the fault gives
+    if off > LOOSE:
         return
+    known = case.launch.releases.reaches("0.5.16") is False
     yield Finding(
         summary=f"{ledger.mamba_slots} state slots are about {stages} times too few: their cost was taken"
         " over all stages",
@@ -55,5 +61,5 @@ def check(case: Case) -> Iterator[Finding]:
                 cost="It costs a value to look after.",
             ),
         ),
-        confidence=Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if off <= CLOSES and known else Confidence.LIKELY,
     )

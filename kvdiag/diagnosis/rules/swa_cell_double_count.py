@@ -2,7 +2,8 @@
 
 What it sees
     A sliding-window model whose pools are well below the budget, with far more free memory after them than the
-    reserve, in a build of early 2026.
+    reserve, in a build of early 2026. Certain where the count of tokens is that of the double count and of no other;
+    likely in 0.5.8 itself; possible where the log leaves the release open, with nothing else to explain the gap.
 Why it matters
     The pool is too small and memory stays unallocated. Two token counts, full and window, are normal.
 What to do
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.ledger.sizing.swa import SplitRule
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, has_window, low_ranks, stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
@@ -28,11 +30,28 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if excess <= max(case.thresholds.reserve_excess, case.thresholds.reserve_excess_share * opening):
         return
+    confidence = _confidence(case)
+    if confidence is None:
+        return
     yield Finding(
         summary=f"The pools leave {format_gib(excess)} beyond the reserve: window layers were counted twice",
         formula="free after the pools − opening × (1 − mem_fraction_static)",
         evidence=cite(case.after_pool, case.opening),
         remedies=(Remedy("upgrade", Direction.SET, to="0.5.9 or later", cost="It costs an upgrade."),),
-        confidence=Confidence.POSSIBLE,
+        confidence=confidence,
         stake=to_gib(excess) or 0.0,
     )
+
+
+def _confidence(case: Case) -> Confidence | None:
+    """How far the arithmetic closes; None where it says something else."""
+    sizing, releases = case.sizing, case.launch.releases
+    budget = sizing.budget if sizing is not None else None
+    if sizing is None or budget is None:
+        return None
+    fits = [c.arithmetic.split for c in budget.candidates if c.fits]
+    if SplitRule.DOUBLE_COUNT in fits:
+        return Confidence.CERTAIN if set(fits) == {SplitRule.DOUBLE_COUNT} else Confidence.POSSIBLE
+    if sizing.limit.fault != "swa-cell-double-count":
+        return None
+    return Confidence.LIKELY if releases.within("0.5.8", "0.5.9") else Confidence.POSSIBLE
