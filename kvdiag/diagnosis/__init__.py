@@ -47,6 +47,7 @@ def diagnose(
         matcher.phrases,
         limits,
         dense=matcher.dense,
+        bars=matcher.bars,
         on_progress=lambda count: tell("reading", count),
         masker=not is_masked,
     )

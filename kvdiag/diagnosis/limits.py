@@ -31,7 +31,7 @@ class Limits:
     members: int = 64
     line_bytes: int = 64 * KIB
     exact_batch_bytes: int = 2 * MIB
-    batch_sample: int = 32
+    batch_sample: int = 16
     launches: int = 200
 
 

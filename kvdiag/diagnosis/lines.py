@@ -46,6 +46,12 @@ _FIGURES: Final = re.compile(
     r"[A-Za-z ]{1,40}[.,] "
     r"(?:[#A-Za-z][#A-Za-z /().-]{0,60}: (?:-?\d{1,20}(?:\.\d{1,20})?%?|True|False)(?:, |,?$)){1,40}"
 )
+# A bar: words, shares, counts and times, of which digits alone can make no secret either.
+_BAR: Final = re.compile(
+    r"[A-Za-z][A-Za-z -]{0,60}(?:\((?:\w{1,20}=\d{1,12}(?:\.\d{1,6})?(?: GB)?,? ?){1,4}\))?: *\d{1,3}%(?: Completed)? *"
+    r"(?:\|[ #0-9\u2580-\u259f]{0,200})?"
+    r"(?:\| *\d{1,9}/\d{1,9} \[[\d:?]{1,12}<[\d:?]{1,12}(?:, *(?:\d{1,9}(?:\.\d{1,6})?|\?)(?:it/s|s/it))?\])? *"
+)
 _STRING_BREAK: Final = re.compile(r'(?<!\\)\\n(?:",?\s{0,40}"?)?')
 _STRING_END: Final = re.compile(r'(?<!\\)\\n",\s{0,40}"')
 _NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
@@ -148,6 +154,8 @@ class LineReader:
     phrases  what to look for, as SGLang spells it
     dense    phrases of batch lines, the bulk of a serving log: all of them up to limits.exact_batch_bytes of a file,
              above that a sample of each block and every new peak
+    bars     phrases that progress bars begin with, of which there may be thousands: a line that begins with one has
+             nothing before it and no continuation
     masker   what hides secrets; a new one for each reader where none is given, None hides nothing
 
     After the iteration `files` says what was read and `masked` what was hidden. Iterate once. Raises UnreadableLog and
@@ -162,10 +170,12 @@ class LineReader:
         dense: Sequence[bytes] = (),
         on_progress: Callable[[int], None] | None = None,
         masker: Masker | bool = True,
+        bars: Sequence[bytes] = (),
     ) -> None:
         self._logs = logs
         self._limits = limits or DEFAULT_LIMITS
         self._dense = tuple(dense)
+        self._bars = tuple(bars)
         self._scanner = scanner_for(_spellings(phrases))
         self._tell = on_progress
         self._told = 0.0
@@ -256,35 +266,43 @@ class _Page:
         if self._reader._dense:
             batches = self._batches(data, block.offset)
             ends = sorted([*ends, *batches]) if ends else sorted(batches)
-        done = 0  # up to here the block's records have been read
+        done = seen  # up to here the block's records have been read
         counted, number = seen, 0
+        find, rfind, bars, longest = data.find, data.rfind, self._reader._bars, self._limits.line_bytes
+        has_returns = b"\r" in data
         for end in ends:
-            if end <= done or end <= seen:
+            if end <= done:
                 continue
-            begin = data.rfind(b"\n", 0, end) + 1
-            begin = data.rfind(b"\r", begin, end) + 1 or begin
-            stop = data.find(b"\n", end)
+            begin = rfind(b"\n", 0, end) + 1
+            stop = find(b"\n", end)
             if stop < 0:
                 stop = len(data)
-            bar = data.find(b"\r", end, stop)
-            if bar >= 0:
-                stop = bar
-            if stop - begin > self._limits.line_bytes:
+            if has_returns:
+                begin = rfind(b"\r", begin, end) + 1 or begin
+                bar = find(b"\r", end, stop)
+                if bar >= 0:
+                    stop = bar
+            if stop - begin > longest:
                 begin, stop = self._window(data, begin, stop, end)
             if begin > counted:
                 number += data.count(b"\n", counted, begin)
                 counted = begin
             done = stop
-            self._taken = 0
             at = block.number + number if numbers is None else numbers[min(number, len(numbers) - 1)]
-            self._stands_for = batches.get(end, 1)
-            if end in batches and (line := self._batch(data, begin, stop, at, batches[end])) is not None:
+            stands_for = batches.get(end)
+            if stands_for is not None:
+                line = self._batch(data, begin, stop, at, stands_for)
+            else:
+                line = self._bar(data, begin, stop, at) if data.startswith(bars, begin, stop) else None
+            if line is not None:
                 yield line
                 continue
+            self._taken = 0
+            self._stands_for = 1 if stands_for is None else stands_for
             yield from self._records(data, begin, stop, at, block.ahead)
             for _ in range(self._taken):
-                done = data.find(b"\n", done) + 1 or len(data)
-                done = data.find(b"\n", done) if b"\n" in data[done:] else len(data)
+                done = find(b"\n", done) + 1 or len(data)
+                done = find(b"\n", done) if find(b"\n", done) >= 0 else len(data)
         if numbers is None:
             block.lines = number + data.count(b"\n", counted)
 
@@ -344,15 +362,30 @@ class _Page:
         raw = data[close:stop]
         text = decode(raw).rstrip()
         if self._masker is not None:
-            # Lines alike but for their digits hide nothing where one of them holds nothing but figures.
-            shape = raw.translate(None, _DIGITS)
-            if shape not in self._harmless:
-                masked = self._masker.mask(text)
-                if masked == text and len(self._harmless) < _SHAPES and _FIGURES.fullmatch(text):
-                    self._harmless.add(shape)
-                text = masked
+            text = self._unless_harmless(raw, text, _FIGURES)
         clock, rank, spelled = known
         return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches)
+
+    def _bar(self, data: bytes, begin: int, stop: int, number: int) -> LogLine | None:
+        """A progress bar with nothing before it or glued onto it; None for any other line."""
+        raw = data[begin:stop]
+        text = decode(raw)
+        if not text.isprintable() or not _BAR.fullmatch(text):
+            return None
+        text = text.rstrip()
+        if self._masker is not None:
+            text = self._unless_harmless(raw, text, _BAR)
+        return LogLine(self._file, number, text, None, "", "", text)
+
+    def _unless_harmless(self, raw: bytes, text: str, form: re.Pattern[str]) -> str:
+        """The text masked. Lines of a form that are alike but for their digits are harmless where one of them is."""
+        shape = raw.translate(None, _DIGITS)
+        if shape in self._harmless:
+            return text
+        masked = self._masked(text)
+        if masked == text and len(self._harmless) < _SHAPES and form.fullmatch(text):
+            self._harmless.add(shape)
+        return masked
 
     def _records(self, data: bytes, begin: int, stop: int, number: int, ahead: bytes) -> Iterator[LogLine]:
         raw = data[begin:stop]

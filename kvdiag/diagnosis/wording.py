@@ -116,6 +116,9 @@ _SIGNS = (
 )
 
 
+_ONE_DIGIT = str.maketrans("123456789", "000000000")
+
+
 class _Signs:
     """The signs, compiled once and tried together before they are tried singly."""
 
@@ -170,10 +173,15 @@ def release_of(launch: Launch, printed: VersionPrinted | None = None) -> tuple[R
 
 def _evidence(launch: Launch) -> Iterator[tuple[Release | None, Release | None]]:
     seen: set[object] = set()
-    texts = (*launch.events, *launch.series.edges)
-    for event in texts:
+    tried: set[str] = set()  # ranks print the same lines with other figures, which no sign asks for
+    for event in (*launch.events, *launch.series.edges):
+        text = event.line.text[:400]
+        alike = text.translate(_ONE_DIGIT)
+        if alike in tried:
+            continue
+        tried.add(alike)
         for number, (sign, since, before) in enumerate(_Signs.all()):
-            if number not in seen and sign.search(event.line.text[:400]):
+            if number not in seen and sign.search(text):
                 seen.add(number)
                 yield since, before
     for args in launch.each(ServerArgs)[:1]:

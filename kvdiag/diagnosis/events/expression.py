@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 TIMEOUT_S = 1.0  # of one expression on one line; logs come from strangers
+# Up to so many characters a flat expression (no nested repetition) takes no time worth limiting, and a limit costs more
+# than the search.
+SHORT = 256
 
 # Figures that stand after a key. A size has two groups, number and unit, or one (then GB, meaning 2^30).
 NUMBER = r"(-?\d[\d_,]*)"
@@ -77,10 +80,23 @@ def _compile(pattern: str) -> Search:
             key = plain(pattern[: -len(figure)])
             if key:
                 return _after(key, compiled)
-    import regex  # costs more to load than everything else of the engine together
+    short, long = re.compile(pattern), _timed(pattern)
+    return lambda text: short.search(text) if len(text) <= SHORT else long(text)
 
-    found = regex.compile(pattern)
-    return lambda text: found.search(text, timeout=TIMEOUT_S)
+
+def _timed(pattern: str) -> Search:
+    """The search that can be given up, which the first long text compiles."""
+    compiled: Any = None
+
+    def search(text: str) -> Found | None:
+        nonlocal compiled
+        if compiled is None:
+            import regex  # takes longer to load than a small log to read
+
+            compiled = regex.compile(pattern)
+        return cast("Found | None", compiled.search(text, timeout=TIMEOUT_S))
+
+    return search
 
 
 def _after(key: str, figure: re.Pattern[str]) -> Search:

@@ -458,6 +458,11 @@ class Matcher:
         """The phrases of batch lines."""
         return sorted({x.encode() for d in self.declarations if d.dense for x in d.literals})
 
+    @property
+    def bars(self) -> list[bytes]:
+        """What whole progress bars begin with."""
+        return sorted({x.encode() for d in self.declarations if d.alone and not d.dense for x in d.literals})
+
     def claims(self, line: LogLine) -> list[tuple[Declaration, Event]]:
         """Every declaration that reads this line.
 
