@@ -264,8 +264,8 @@ def ceil_fraction(value: float) -> float:
 
 
 def eight_bit_kv(case: Case) -> Remedy | None:
-    """Store the KV cache in 8 bits, with the caveat that always goes with it; None where the device lacks the format, or
-    a cap sets the pool."""
+    """Store the KV cache in 8 bits, with the caveat that always goes with it; None where the device lacks the
+    format, or a cap sets the pool."""
     if case.launch.value("device") == "npu" or case.launch.value("attention_backend") == "ascend":
         return None
     if cap(case) is not None:

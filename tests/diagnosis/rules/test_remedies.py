@@ -119,9 +119,9 @@ def test_a_smaller_host_tier_is_what_was_free_in_proportion() -> None:
     assert tier["effect"]["host_gib"]["to"] == pytest.approx(120.41 * 1.25 / 3 * 1e9 / 2**30, abs=0.01)
 
 
-def test_eight_bits_are_not_promised_twice_the_tokens_under_a_cap() -> None:
-    (fp8,) = [r for r in remedies_of("cap-100k-idle-40g-systemd") if r["flag"] == "--kv-cache-dtype"]
-    assert "kv_tokens" not in fp8["effect"]
+def test_eight_bits_are_not_offered_where_a_cap_sets_the_pool() -> None:
+    assert "pool-below-one-request" in {f["rule"] for f in findings_of("cap-100k-idle-40g-systemd")}
+    assert not [r for r in remedies_of("cap-100k-idle-40g-systemd") if r["flag"] == "--kv-cache-dtype"]
 
 
 def test_dp_attention_comes_with_the_number_of_its_ranks() -> None:
