@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
@@ -46,6 +47,7 @@ from kvdiag.diagnosis.lines import Log
 from kvdiag.diagnosis.masked_copy import StoredLog, masked_copy
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.report import Report
+from teams import redaction, rule_thresholds
 
 TELL_S = 0.5
 WARMING = Path(__file__).resolve().parent / "samples" / "kimi-k25-8gpu.log"
@@ -122,11 +124,17 @@ def run(job: dict[str, Any], messages: TextIO) -> None:
     folder = Path(job["folder"])
     limits = engine_limits(job["limits"])
     kept = job["masked_files"]
+    read = partial(
+        diagnose,
+        limits=limits,
+        thresholds=rule_thresholds.of(job["team"]),
+        on_phase=lambda phase, lines: say(phase=phase, lines=lines),
+    )
     copies = folder / (Path(kept[0]["path"]).parent if kept else job["masked_folder"])
     try:
         with FirstFacts(copies, limits, lambda known: say(known=known)):
             files = kept or mask(job, folder, limits, say)
-            report = read_all(folder, files, limits, lambda phase, lines: say(phase=phase, lines=lines))
+            report = read_all(folder, files, read)
     except errors.UnreadableLog as problem:
         say(refused="unreadable", sentence=str(problem))
         return
@@ -153,7 +161,7 @@ def engine_limits(site: dict[str, int]) -> Limits:
 def mask(job: dict[str, Any], folder: Path, limits: Any, say: Any) -> list[dict[str, Any]]:
     """The masked copy of every file, and what is to be known about each of its parts."""
     files: list[dict[str, Any]] = []
-    masker = Masker()  # one for all: a name keeps its pseudonym throughout the upload
+    masker = Masker(redaction.patterns_of(job["team"]))  # one for all: a name keeps its pseudonym throughout the upload
     with growing(folder, job, say) as streams:
         for number, raw in enumerate(job["files"]):
             # a folder for each file: two archives may hold members of the same name
@@ -236,13 +244,13 @@ def about_the_upload(document: dict[str, Any], files: list[dict[str, Any]], mask
     return document
 
 
-def read_all(folder: Path, files: list[dict[str, Any]], limits: Limits, on_phase: Callable[[str, int], None]) -> Report:
+def read_all(folder: Path, files: list[dict[str, Any]], read: Callable[..., Report]) -> Report:
     """The report on the masked files; on their starts and ends, the gap noted, when the whole takes too long."""
     try:
         with ExitStack() as opened:
             streams = [opened.enter_context((folder / file["path"]).open("rb")) for file in files]
             logs = [Log(name=file["name"], stream=stream) for file, stream in zip(files, streams, strict=True)]
-            return diagnose(*logs, limits=limits, on_phase=on_phase)
+            return read(*logs)
     except OutOfTime:
         if not any(is_worth_it(file) for file in files):
             raise
@@ -255,7 +263,7 @@ def read_all(folder: Path, files: list[dict[str, Any]], limits: Limits, on_phase
             logs.append(Log(name=file["name"], stream=io.BufferedReader(stream)))
         else:
             logs.append(Log(name=file["name"], stream=io.BytesIO((folder / file["path"]).read_bytes())))
-    return diagnose(*logs, limits=limits, on_phase=on_phase)
+    return read(*logs)
 
 
 def grant_the_rest() -> None:

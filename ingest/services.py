@@ -208,6 +208,7 @@ def _job(turn: Turn, folder: Path) -> dict[str, Any] | None:
         "masked": upload.masked,
         "document": f"document-{turn.attempt}.json",
         "limits": settings.KVDIAG_LIMITS.as_dict(),
+        "team": upload.team.settings if upload.team is not None else {},
         "memory": settings.KVDIAG_LIMITS.analysis_memory_bytes,
     }
 

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.urls import include, path
 
-from teams.views import account, joining, team, tokens
+from teams.views import account, joining, rules, team, tokens
 
 urlpatterns = [
     path("signin/", account.signin, name="signin"),
@@ -18,6 +18,8 @@ urlpatterns = [
     path("teams/<slug:slug>/invitations/<int:invited>/revoke/", team.invitation_revoke, name="team_invitation_revoke"),
     path("teams/<slug:slug>/tokens/", tokens.tokens, name="team_tokens"),
     path("teams/<slug:slug>/tokens/<int:token>/revoke/", tokens.token_revoke, name="team_token_revoke"),
+    path("teams/<slug:slug>/thresholds/", rules.thresholds, name="team_thresholds"),
+    path("teams/<slug:slug>/redaction/", rules.redaction_rules, name="team_redaction"),
     path("teams/<slug:slug>/trail/", team.trail, name="team_trail"),
 ]
 if "allauth.socialaccount" in settings.INSTALLED_APPS:

@@ -331,6 +331,8 @@ def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
 def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:
     """Begin and end of each line that may hold something to hide, or is written so that it would not be found."""
     spans = sensitive_lines(data, masker.triggers)
+    if masker.has_own:
+        spans = sorted({*spans, *(span for span in _line_spans(data) if masker.finds_own(data[slice(*span)]))})
     if data.isascii() and b"\\u00" not in data and len(data.translate(None, _CONTROLS)) == len(data):
         return spans
     found = set(spans)
@@ -341,6 +343,15 @@ def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:
             end = len(data) if end < 0 else end
             found.add((data.rfind(b"\n", 0, sign.start()) + 1, end))
     return sorted(found)
+
+
+def _line_spans(data: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield at, end
+        at = end + 1
 
 
 def _line_masked(line: str, masker: Masker) -> str:

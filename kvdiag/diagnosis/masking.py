@@ -65,6 +65,19 @@ class Masker:
         """Whether the next line must be masked in order, whatever it looks like."""
         return bool(self._in_key or self._expected or self._open)
 
+    @property
+    def has_own(self) -> bool:
+        """Whether a team's own patterns are looked for, of which no sign tells the line."""
+        return bool(self._extra)
+
+    def finds_own(self, line: bytes) -> bool:
+        """True for a line in which a team's own pattern stands, or for which one takes too long."""
+        text = line.decode("utf-8", "replace")
+        try:
+            return any(expression.search(text, timeout=TIMEOUT_S) for _, expression in self._extra)
+        except TimeoutError:
+            return True
+
     def mask(self, text: str) -> str:
         """The text without what must not be shown, whatever stood before it."""
         return self._mask(text, [n for n in self.triggers.numbers(text) if not PATTERNS[n].after])

@@ -23,7 +23,12 @@ class Run:
     """One diagnosis of these files in a folder of its own."""
 
     def __init__(
-        self, folder: Path, *files: bytes, command: tuple[str, ...] = isolation.COMMAND, **limits: int
+        self,
+        folder: Path,
+        *files: bytes,
+        command: tuple[str, ...] = isolation.COMMAND,
+        team: dict[str, Any] | None = None,
+        **limits: int,
     ) -> None:
         self.folder = folder
         self.messages: list[dict[str, Any]] = []
@@ -38,6 +43,7 @@ class Run:
             "masked": {},
             "document": "document-1.json",
             "limits": settings.KVDIAG_LIMITS.as_dict() | limits,
+            "team": team or {},
             "memory": limits.pop("memory", 1 << 30),
         }
         self.ended: Ended = run_isolated(
@@ -83,6 +89,24 @@ def test_a_secret_is_neither_in_the_copy_nor_in_the_document(diagnosed) -> None:
     run = diagnosed(LOG + f"--api-key {secret}\n".encode())
     assert secret not in (run.folder / run.files[0]["path"]).read_text() + json.dumps(run.document)
     assert run.document["upload"]["masked"]["api_key"] >= 1
+
+
+def test_what_a_team_hides_is_neither_in_the_copy_nor_in_the_document(diagnosed) -> None:
+    own = {"redaction": [{"name": "customer name", "expression": r"(?<=customer=)[\w-]+", "ignore_case": False}]}
+    run = diagnosed(LOG + b"request of customer=acme-gmbh took 3 s, avail mem=7.43 GB\n", team=own)
+    copy = (run.folder / run.files[0]["path"]).read_text()
+    assert "acme-gmbh" not in copy + json.dumps(run.document)
+    assert "request of customer=[customer name] took 3 s" in copy
+    assert run.document["upload"]["masked"]["customer_name"] == 1
+
+
+def test_a_teams_own_thresholds_judge_its_logs(diagnosed) -> None:
+    own = {"rule_thresholds": {"free_wanted": 16, "unknown_to_this_engine": 3}}
+    run = diagnosed(LOG, team=own)
+    assert run.ended.end is End.REPORT, run.ended.trace
+    assert [(held["name"], held["value"]) for held in run.document["thresholds"]] == [("free_wanted", 16)]
+    rules = {finding["rule"] for finding in run.document["launches"][0]["findings"]}
+    assert "thin-slack-after-capture" in rules, "7.43 GiB are less than half of 16"
 
 
 def test_the_document_tells_of_the_file_as_it_was_sent(diagnosed) -> None:

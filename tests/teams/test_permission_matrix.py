@@ -68,6 +68,7 @@ RULES: dict[str, Rule] = {
     "team_channels": READ_MANAGE, "team_trash": READ, "team_links": Rule("editor"), "team_trail": Rule("owner"),
     "team_export": Rule("editor"), "team_member_change": MANAGE, "team_invitation_revoke": MANAGE,
     "team_channel_change": MANAGE, "team_token_revoke": MANAGE,
+    "team_thresholds": READ_MANAGE, "team_redaction": READ_MANAGE,
     "report": READ, "report-what-if": READ, "report-log-find": READ, "report-log-some": READ, "report-log-text": READ,
     "report-ranks-csv": READ, "report-markdown": READ, "report-offline": READ, "report-json": READ, "report-log": READ,
     "upload-status": READ, "compare": PUBLIC,
