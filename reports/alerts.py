@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.models import StoredReport
 from reports.models import TrackedFinding
-from reports.words import duration, gib, tokens
-
-NOTICEABLE_S = 5.0  # a start slower by less is the machine's own unrest
+from reports.words import SEVERITIES, duration, gib, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +16,35 @@ class Thresholds:
 
     tokens_drop_percent  fewer KV tokens than the baseline
     slower_percent       longer from start to ready
+    slower_seconds       and by as many seconds at least: less is the machine's own unrest
     free_drop_gib        less memory free after start, on the rank with the least
+    finding_severity     a new finding of this severity or worse; or "never"
     """
 
     tokens_drop_percent: float = 5.0
     slower_percent: float = 30.0
+    slower_seconds: float = 5.0
     free_drop_gib: float = 0.5
+    finding_severity: str = "critical"
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Thresholds:
         """The site's thresholds, as a team's settings change them."""
-        own = {name: float(settings[name]) for name in cls.__dataclass_fields__ if settings.get(name)}
-        return cls(**own)
+        held = cls()
+        return replace(
+            held,
+            finding_severity=settings.get("finding_severity") or held.finding_severity,
+            **{name: float(settings[name]) for name in _FIGURES if settings.get(name)},
+        )
+
+    def tells(self, severity: str) -> bool:
+        """True when a new finding of this severity is worth an alert."""
+        if self.finding_severity not in SEVERITIES or severity not in SEVERITIES:
+            return False
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.finding_severity)
+
+
+_FIGURES = ("tokens_drop_percent", "slower_percent", "slower_seconds", "free_drop_gib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +66,14 @@ def worth_telling(
     if base is not None and base.upload.sha256 and base.upload.sha256 == report.upload.sha256:
         return []
     found = []
-    critical = [finding for finding in new if finding.severity == "critical"]
-    if critical:
-        more = f" (and {len(critical) - 1} more)" if len(critical) > 1 else ""
-        found.append(Warned("finding", f"{critical[0].summary}{more}"))
+    told = sorted((each for each in new if thresholds.tells(each.severity)), key=lambda x: SEVERITIES.index(x.severity))
+    if told:
+        more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        found.append(Warned("finding", f"{told[0].summary}{more}"))
     if base is None:
         return found
-    if base.outcome == "ready" and report.outcome == "failed" and not critical:
+    says_why = bool(told) and told[0].severity == "critical"
+    if base.outcome == "ready" and report.outcome == "failed" and not says_why:
         found.append(Warned("failed", report.verdict or "The start failed; the one before was ready."))
     found += _fewer_tokens(report, base, thresholds)
     found += _less_free(report, base, thresholds)
@@ -91,7 +107,7 @@ def _slower(report: StoredReport, base: StoredReport, thresholds: Thresholds) ->
         return []
     longer = report.ready_after_s - base.ready_after_s
     percent = 100 * longer / base.ready_after_s
-    if percent < thresholds.slower_percent or longer < NOTICEABLE_S:
+    if percent < thresholds.slower_percent or longer < thresholds.slower_seconds:
         return []
     text = (
         f"The start took {percent:.0f} % longer: {duration(report.ready_after_s)}, was {duration(base.ready_after_s)}."

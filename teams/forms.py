@@ -113,6 +113,13 @@ class ThresholdForm(PlainForm):
         label="Slower start by, %",
         widget=forms.NumberInput({"step": "any"}),
     )
+    slower_seconds = forms.FloatField(
+        min_value=0.1,
+        max_value=3600,
+        required=False,
+        label="and by, seconds at least",
+        widget=forms.NumberInput({"step": "any"}),
+    )
     free_drop_gib = forms.FloatField(
         min_value=0.05,
         max_value=500,
@@ -120,10 +127,23 @@ class ThresholdForm(PlainForm):
         label="Less free memory by, GiB",
         widget=forms.NumberInput({"step": "any"}),
     )
+    finding_severity = forms.ChoiceField(
+        choices=[
+            ("critical", "critical"),
+            ("warning", "critical or warning"),
+            ("advice", "critical, warning or advice"),
+            ("never", "never"),
+        ],
+        required=False,
+        label="A new finding that is",
+    )
     keep_log_days = forms.IntegerField(
         min_value=1, max_value=395, required=False, label="Keep logs, days after the last view"
     )
     keep_report_days = forms.IntegerField(min_value=1, max_value=3650, required=False, label="Keep reports, days")
+
+    def clean_finding_severity(self) -> str | None:
+        return self.cleaned_data["finding_severity"] or None
 
 
 def is_known_address(email: str) -> bool:

@@ -69,13 +69,20 @@ def general(request: HttpRequest, team: Team) -> HttpResponse:
         if not access.may(request.user, Action.MANAGE, team):
             return render(request, "teams/not_allowed.html", {"team": team}, status=403)
         return _save_general(request, team)
-    return _general_page(request, team, TeamForm(initial={"name": team.name}), ThresholdForm(initial=team.settings))
+    return _general_page(
+        request, team, TeamForm(initial={"name": team.name}), ThresholdForm(initial=alert_settings(team))
+    )
+
+
+def alert_settings(team: Team) -> dict[str, Any]:
+    """A team's settings as the form shows them: without a choice of its own, critical findings are told."""
+    return {"finding_severity": "critical", **team.settings}
 
 
 def _save_general(request: HttpRequest, team: Team) -> HttpResponse:
     name, thresholds = TeamForm(request.POST), ThresholdForm(request.POST)
     if "name" in request.POST:
-        thresholds = ThresholdForm(initial=team.settings)
+        thresholds = ThresholdForm(initial=alert_settings(team))
         if not name.is_valid():
             return _general_page(request, team, name, thresholds)
         services.rename_team(team, name.cleaned_data["name"], by=request.user)

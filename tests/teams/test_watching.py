@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ingest.models import Upload
+from reports.alerts import Thresholds
 from reports.alerts_findings import set_state, wake_muted
 from reports.deployments import pin
 from reports.models import Alert, Comparison, Prediction, TrackedFinding
 from teams.deployments import merge_deployments
+from teams.forms import ThresholdForm
 from teams.models import Deployment
 from tests.teams import world as worlds
 from tests.teams.world import World
@@ -123,6 +125,37 @@ def test_a_teams_own_thresholds_hold(world: World) -> None:
     world.team.save()
     world.launch(tokens=100_000)
     assert kinds(world.launch(tokens=85_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "severity", "alerts"),
+    [
+        (None, "critical", ["finding"]),
+        (None, "warning", []),
+        ("warning", "warning", ["finding"]),
+        ("warning", "advice", []),
+        ("advice", "critical", ["finding"]),
+        ("never", "critical", []),
+    ],
+)
+def test_a_team_chooses_which_new_findings_are_worth_an_alert(
+    world: World, own: str | None, severity: str, alerts: list[str]
+) -> None:
+    world.team.settings = {} if own is None else {"finding_severity": own}
+    world.team.save()
+    world.launch(findings=[])
+    assert kinds(world.launch(findings=[("thin-slack-after-capture", severity)])) == alerts
+
+
+def test_a_team_chooses_from_how_many_seconds_a_start_is_slower(world: World) -> None:
+    world.team.settings = {"slower_seconds": 2.0}
+    world.team.save()
+    world.launch(ready_after=8.0)
+    assert kinds(world.launch(ready_after=12.5)) == ["slower"]
+
+
+def test_every_figure_of_an_alert_has_its_field_in_the_teams_settings(world: World) -> None:
+    assert set(Thresholds.__dataclass_fields__) <= set(ThresholdForm().fields)
 
 
 def test_a_second_run_of_the_same_report_leaves_the_same_rows(world: World) -> None:
