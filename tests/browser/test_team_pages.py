@@ -78,7 +78,7 @@ def team_paths(busy: World) -> list[str]:
     team, deployment = f"/teams/{busy.team.slug}/", Deployment.objects.get(name="kimi-prod")
     report = deployment.uploads.order_by("-created_at").first()
     assert report is not None
-    pages = ("", "members/", "tokens/", "notifications/", "links/", "trash/", "trail/")
+    pages = ("", "members/", "tokens/", "notifications/", "thresholds/", "redaction/", "links/", "trash/", "trail/")
     return [
         "/dashboard/", "/reports/", "/findings/", f"/deployments/{deployment.public_id}/", "/account/", "/teams/new/",
         f"/r/{report.public_id}/share/", f"/r/{report.public_id}/hide/", "/api/", "/limits/",
