@@ -133,12 +133,14 @@ def lower_fraction(case: Case, by: Bytes | None, note: str = "") -> Remedy | Non
     if no_feasible_fraction(case) is not None:
         return None
     fraction = stated_fraction(case)
+    if by is not None and by <= 0:
+        by = None  # the figures show no shortage, so that they do not tell its size
     if fraction is None or not case.opening_size or by is None:
         to = _step_down(fraction, by, case.card)
         if by is not None and to is not None and case.card:
             words = f"It makes room for {format_gib(by)}, measured by the card; {FREE_AGAIN}"
         elif to is not None:
-            words = starting_value("what was missing is not in the log", FREE_AT_END)
+            words = starting_value("the log does not say what was missing", FREE_AT_END)
         else:
             words = _step_unseen(case, by, up=False) if fraction is None and by is not None else ""
         return Remedy(

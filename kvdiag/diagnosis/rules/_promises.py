@@ -45,6 +45,8 @@ _BESIDE = {  # flags that the sizing does not know, and what they act on
     "cuda_graph_bs_decode": f"{_NOT_IN_LOG} which sizes to leave out is yours to choose; the largest take most.",
     "cuda_graph_max_bs_prefill": f"{_NOT_IN_LOG} the log does not say what each prefill size takes.",
     "piecewise_cuda_graph_max_tokens": f"{_NOT_IN_LOG} the log does not say what each prefill size takes.",
+    "dcp_size": f"{_NOT_IN_LOG} the tokens of the whole group grow with the ranks that share them, less what each keeps"
+    " of its own.",
     "mamba_ssm_dtype": "States of half the width take half the memory; how much of it becomes slots is not predicted.",
     "hicache_size": f"{_NOT_IN_LOG} the log does not say how much host memory was free.",
     "hicache_ratio": f"{_NOT_IN_LOG} the log does not say how much host memory was free.",

@@ -47,6 +47,7 @@ def check(case: Case) -> Iterator[Finding]:
             lower_fraction(case, need),
             knob(case, "--max-total-tokens", Direction.SET, cost="It costs KV tokens above the cap."),
         ),
+        part_of="wsl-hidden-driver-memory" if tried is not None and free is not None and tried <= free else "",
         confidence=Confidence.LIKELY,
         stake=to_gib(need) or 0.0,
     )

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import raise_fraction, remedies
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
@@ -32,7 +32,10 @@ def check(case: Case) -> Iterator[Finding]:
         why="The printed figures leave room for a pool, yet SGLang found none: something else took memory in between.",
         formula="after_weights − opening × (1 − mem_fraction_static)",
         evidence=cite(case.after_weights, case.opening, *refused[:1]),
-        remedies=remedies(raise_fraction(case, None, "Only for the case that starts cannot be kept apart.")),
+        remedies=remedies(
+            Remedy("other processes", Direction.REMOVE, cost="It costs waiting: one start after the other."),
+            raise_fraction(case, None, "Only where starts cannot be kept apart."),
+        ),
         confidence=Confidence.POSSIBLE,
         stake=to_gib(lost) or 0.0,
     )

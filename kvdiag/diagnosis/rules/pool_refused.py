@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import PoolRefused
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, raise_fraction, remedies
-from kvdiag.diagnosis.rules.judgements import memory_ran_out, ranks_of
+from kvdiag.diagnosis.rules.judgements import below_zero, memory_ran_out, ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import to_gib
 
@@ -28,7 +28,8 @@ _SETTINGS = ("argument missing", "sliding window ratio")
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
-    found = [e for e in case.launch.each(PoolRefused) if e.what not in _SETTINGS]
+    below = below_zero(case)  # the weights alone are larger than the budget: that is the cause, with a rule of its own
+    found = [e for e in case.launch.each(PoolRefused) if e.what not in _SETTINGS and e not in below]
     if not found:
         return
     first = found[0]

@@ -18,6 +18,7 @@ from kvdiag.diagnosis.rules._pricing import eight_bit_kv, knob, raise_by_room, r
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     is_eight_bit,
+    is_windows_limit,
     may_raise_fraction,
     refused_by_pool,
     twice_the_ranks,
@@ -40,6 +41,7 @@ def check(case: Case) -> Iterator[Finding]:
             grow = raise_by_room(case)
         elif free is None:
             grow = raise_fraction(case, None, "Only as far as memory is left at the end of the start.")
+    by_window = is_windows_limit(case, limit)
     yield Finding(
         summary=f"A request of {refused[0].length or 0:,} tokens is refused at {limit:,}: the pool is the limit"
         + (f", not the context of {context:,}" if context else ", not the context"),
@@ -47,7 +49,11 @@ def check(case: Case) -> Iterator[Finding]:
         formula="min(context, pool) less a few tokens",
         evidence=cite(*refused[:3], figure="limit", value=limit)
         + cite(case.limits, figure="kv_tokens", value=case.tokens),
-        remedies=remedies(
+        severity=Severity.INFO if by_window else Severity.WARNING,
+        part_of="swa-pool-caps-request-length" if by_window else "",
+        remedies=()
+        if by_window
+        else remedies(
             knob(case, "--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")
             if cap(case) is not None
             else None,

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.failure import NoRoomForPool, PoolRefused
 from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import (
+    below_zero,
     low_automatic_fraction,
     minimum_fraction,
     no_feasible_fraction,
@@ -36,7 +38,7 @@ from kvdiag.diagnosis.units import format_gib, to_gib
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
-    refused = refusals(case)
+    refused: list[NoRoomForPool | PoolRefused] = [*refusals(case), *below_zero(case)]
     kept, after, opening = reserve(case), case.after_weights, case.opening_size
     short = kept is not None and after is not None and after.available < kept and not case.is_ready
     if not refused and not (short and case.tokens is None):

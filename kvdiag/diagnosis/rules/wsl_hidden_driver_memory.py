@@ -38,7 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
     enough = oom is not None and oom.tried is not None and oom.free is not None and oom.free >= oom.tried
     over = oom is not None and oom.allocated is not None and oom.capacity is not None and oom.allocated > oom.capacity
     state = "mamba_pool" in judgements.sites(case, sign)
-    if not (enough or over or state or absurd):
+    if not (enough or over or state):
         return
     yield Finding(
         summary="An allocation fails although enough is shown as free: the driver under Windows holds"

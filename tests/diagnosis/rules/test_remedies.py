@@ -78,6 +78,7 @@ def test_a_value_that_no_figure_gives_says_so() -> None:
         "--max-mamba-cache-size",
         "--mamba-full-memory-ratio",
         "--tp-size",
+        "--dcp-size",
         "--context-length",
         "--max-total-tokens",
     )

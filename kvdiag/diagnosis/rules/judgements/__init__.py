@@ -80,6 +80,7 @@ from kvdiag.diagnosis.rules.judgements.places import (
     ranks_of,
 )
 from kvdiag.diagnosis.rules.judgements.pools import (
+    below_zero,
     cap,
     cause_of_room,
     checkpoint_share,
@@ -92,6 +93,7 @@ from kvdiag.diagnosis.rules.judgements.pools import (
     is_healthy,
     is_short,
     is_thin,
+    is_windows_limit,
     loader_memory_held,
     loads_a_draft,
     low_automatic_fraction,
@@ -109,6 +111,7 @@ from kvdiag.diagnosis.rules.judgements.pools import (
     uneven_stages,
     vanished_before_pool,
     weights_used,
+    window_tokens,
 )
 from kvdiag.diagnosis.rules.judgements.surroundings import (
     balance_check_is_false,
@@ -130,6 +133,7 @@ __all__ = [
     "asks_for_offload",
     "attends_in_data_parallel",
     "balance_check_is_false",
+    "below_zero",
     "cap",
     "card_line",
     "capture_errors",
@@ -168,6 +172,7 @@ __all__ = [
     "is_small",
     "is_thin",
     "is_trainers",
+    "is_windows_limit",
     "keeps_experts",
     "killed_from_outside",
     "known_release",
@@ -223,6 +228,7 @@ __all__ = [
     "vanished_before_pool",
     "virtual_sizes",
     "weights_used",
+    "window_tokens",
     "without_data_parallel",
     "without_draft",
     "without_earlier_start",

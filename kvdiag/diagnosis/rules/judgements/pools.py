@@ -7,6 +7,8 @@ import re
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed, NoRoomForPool, PoolRefused
 from kvdiag.diagnosis.events.kv_pool import (
+    DeepSeekV4Budget,
+    DeepSeekV4Pools,
     MaxTotalTokensTooLarge,
     PoolBelowContext,
     SlidingWindowPool,
@@ -36,6 +38,11 @@ Batch = PrefillBatch | DecodeBatch
 def refusals(case: Case) -> list[NoRoomForPool]:
     """SGLang's own refusals for want of a pool."""
     return case.launch.each(NoRoomForPool)
+
+
+def below_zero(case: Case) -> list[PoolRefused]:
+    """Refusals of a pool for which the weights leave less than nothing."""
+    return [e for e in case.launch.each(PoolRefused) if e.available is not None and e.available <= 0]
 
 
 def cap(case: Case) -> int | None:
@@ -308,6 +315,32 @@ def pool_by_usage(case: Case) -> tuple[int, DecodeBatch] | None:
     known = [p for p in case.launch.series.points if isinstance(p, DecodeBatch) and p.tokens and (p.usage or 0) >= 0.2]
     best = max(known, key=lambda p: p.usage or 0.0, default=None)
     return None if best is None or not best.usage else (round((best.tokens or 0) / best.usage), best)
+
+
+def window_tokens(case: Case) -> tuple[int, int] | None:
+    """Tokens of the full and of the window pool: as printed, else by the ratio."""
+    for pool in case.launch.each(SlidingWindowPool):
+        if pool.full_tokens and pool.swa_tokens:
+            return pool.full_tokens, pool.swa_tokens
+    for pools in case.launch.each(DeepSeekV4Pools):
+        if pools.full and pools.swa:
+            return pools.full, pools.swa
+    ratio = case.launch.number_of("swa_full_tokens_ratio")
+    for budget in case.launch.each(DeepSeekV4Budget):
+        if budget.tokens:
+            return budget.tokens, round(budget.tokens * (ratio or 0.1))
+    if ratio and case.tokens:
+        return case.tokens, round(case.tokens * ratio)
+    return None
+
+
+def is_windows_limit(case: Case, limit: int) -> bool:
+    """Whether the longest request that is taken is as long as the window pool, which is the smaller one."""
+    tokens = window_tokens(case)
+    if tokens is None:
+        return False
+    full, window = tokens
+    return window < full and 0.97 * window - 512 <= limit <= 1.02 * window
 
 
 def refused_by_pool(case: Case) -> list[RequestTooLong]:
