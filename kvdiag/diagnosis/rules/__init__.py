@@ -15,6 +15,7 @@ _FORM = {
     "thresholds",
     "catalogue",
     "clearing",
+    "hints",
     "not_provable",
 }  # modules here that are no rules
 

@@ -89,8 +89,9 @@ def effects_of(answer: Scenario) -> dict[str, Effect]:
         if figure is None or figure.after is None or figure.before == figure.after:
             continue
         factor = 1e9 / GIB if name == "host_gib" else 1
-        low = figure.after if figure.low is None else figure.low
-        high = figure.after if figure.high is None else figure.high
+        known = figure.after if figure.bound is None else None  # of a bound, the far end may not be known
+        low = known if figure.low is None else figure.low
+        high = known if figure.high is None else figure.high
         ends = (
             None if x is None else round(x * factor, digits or None) for x in (figure.before, figure.after, low, high)
         )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules._promises import completed
-from kvdiag.diagnosis.rules.clearing import Cleared, cleared_suspects, figures_of
-from kvdiag.diagnosis.rules.rule import Case, Finding, Rule
+from kvdiag.diagnosis.rules.clearing import cleared_suspects, figures_of
+from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding, Rule
 
 NOTHING_SEEN = "the log shows nothing of the kind"
 

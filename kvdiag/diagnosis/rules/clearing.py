@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.kv_pool import MambaPool, MaxTotalTokensTooLarge
 from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.ledger.model import Moment
-from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules.rule import Case, Finding
+from kvdiag.diagnosis.rules.hints import contradicted
+from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding
 from kvdiag.diagnosis.traffic import retractions_of
 from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """A suspicion, why it does not hold, and the lines that show it."""
-
-    claim: str
-    because: str
-    lines: tuple[LogLine, ...] = ()
 
 
 def cleared_suspects(case: Case, findings: Sequence[Finding]) -> list[Cleared]:
@@ -132,6 +122,7 @@ _SUSPECTS: tuple[Callable[[Case, set[str]], Iterator[Cleared]], ...] = (
     _even_ranks,
     _free_is_wanted,
     _pushed_back,
+    contradicted,
 )
 
 

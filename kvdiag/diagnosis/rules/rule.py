@@ -115,6 +115,15 @@ class Finding:
     rule: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A suspicion, or a printed piece of advice, why it does not hold, and the lines that show it."""
+
+    claim: str
+    because: str
+    lines: tuple[LogLine, ...] = ()
+
+
 class Case:
     """A launch, its ledgers, its sizing and the launches before and after it: all a rule may look at."""
 
@@ -389,6 +398,7 @@ def cite(
 __all__ = [
     "Case",
     "Check",
+    "Cleared",
     "Confidence",
     "Direction",
     "Effect",
