@@ -24,6 +24,7 @@ from reports.log_excerpt import excerpt, viewer_data
 from reports.models import ShareLink
 from reports.page import ReportPage
 from reports.sharing_links import What, Who, Wish
+from reports.sharing_panel import shared_panel
 from reports.sharing_scope import facts_only
 from reports.sharing_tools import may_share
 from reports.steps import PHASE_NAMES
@@ -239,14 +240,14 @@ def shared_context(request: HttpRequest, link: ShareLink, stored: StoredReport, 
         "link_token": token,
         "report_url": f"/s/{token}/",
         "report_base": f"/s/{token}",
-        "offline": True,
+        "is_shared": True,
         "can_log": False,
         "log_why": "The log is not part of this link." if not with_log else "",
         "log_items": [],
     }
     if with_log:
         context |= log_context(link.upload, document)
-    return context
+    return context | shared_panel(request, link, stored, page)
 
 
 def log_context(upload: Upload, document: dict[str, Any]) -> dict[str, Any]:
@@ -285,7 +286,7 @@ def shared_seen(request: HttpRequest, token: str) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-def _log_link(request: HttpRequest, token: str) -> ShareLink | None:
+def log_link(request: HttpRequest, token: str) -> ShareLink | None:
     """The link, when this reader may read the log through it now."""
     link = reader_of(request, token)
     if link is None or link.what != What.LOG or needs_door(request, link):
@@ -296,7 +297,7 @@ def _log_link(request: HttpRequest, token: str) -> ShareLink | None:
 @require_GET
 def shared_log(request: HttpRequest, token: str) -> HttpResponse:
     """Numbered lines of the masked log, of a link that shows it."""
-    link = _log_link(request, token)
+    link = log_link(request, token)
     if link is None:
         return no_such_link(request)
     return lines_answer(request, link.upload)
@@ -307,7 +308,7 @@ def shared_log_find(request: HttpRequest, token: str) -> HttpResponse:
     """Search in the masked log, of a link that shows it."""
     from reports.views import find_answer  # that file's pages link back to this one
 
-    link = _log_link(request, token)
+    link = log_link(request, token)
     if link is None:
         return no_such_link(request)
     return find_answer(request, link.upload)

@@ -32,6 +32,7 @@ CITED = 16  # characters in common with the failure's message: shorter ones are 
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{0,2})?(?:/[^\s/,;:'\"()<>]+){2,}/?")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]+", re.IGNORECASE)
 _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b")
 
 RANK_KEYS = {
@@ -76,6 +77,34 @@ def facts_only(document: Document) -> Document:
         },
         "launches": [_launch(launch) for launch in listed(document, "launches")],
     }
+
+
+SCENARIO_KEYS = {
+    "refused", "fraction", "tokens", "total_tokens", "kv_gib", "free_gib", "requests", "request_tokens", "host_gb",
+    "wanted_free_gib", "starts_from", "keeps_wanted", "equations", "validity", "cautions",
+}  # fmt: skip
+
+
+def scenario_within_facts(found: dict[str, Any]) -> dict[str, Any]:
+    """A what-if answer without the log's text: no command, and of a flag's values only those that the facts show."""
+    shown = {key: _plain(value) for key, value in found.items() if key in SCENARIO_KEYS}
+    verdict = {"tone": dig(found, "verdict", "tone"), "text": scrub(str(dig(found, "verdict", "text") or ""))}
+    flags = [_flag(flag) for flag in listed(found, "flags")]
+    # A drawing's words come from fixed lists, its figures from the facts.
+    return shown | {"verdict": verdict, "flags": flags, "figure": found.get("figure")}
+
+
+def _flag(flag: dict[str, Any]) -> dict[str, Any]:
+    name = str(flag.get("flag") or "").split(" ")[-1].lstrip("-").replace("-", "_")
+    kept = {key: flag.get(key) for key in ("from", "to")}
+    return {"flag": flag.get("flag")} | {key: _value(name, value) for key, value in kept.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    """The value of a flag where the facts show it; else a sign that it had one."""
+    if value is None or value == "" or isinstance(value, bool | int | float) or name in SPOKEN_ARGUMENTS:
+        return _plain(value)
+    return value if _NUMBER.fullmatch(str(value)) else "…"
 
 
 def _file(file: dict[str, Any], number: int, count: int) -> dict[str, Any]:

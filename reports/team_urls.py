@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from reports import alerts_pages, dashboard, deployments, findings_list, scenarios, sharing, sharing_pages
+from reports import alerts_pages, dashboard, deployments, findings_list, scenarios, sharing, sharing_live, sharing_pages
 
 urlpatterns = [
     path("dashboard/", dashboard.dashboard, name="dashboard"),
@@ -28,6 +28,8 @@ urlpatterns = [
     path("s/<str:token>/seen", sharing.shared_seen, name="shared_seen"),
     path("s/<str:token>/log", sharing.shared_log, name="shared_log"),
     path("s/<str:token>/log/find", sharing.shared_log_find, name="shared_log_find"),
+    path("s/<str:token>/log/lines", sharing_live.shared_log_some, name="shared_log_some"),
+    path("s/<str:token>/what-if", sharing_live.shared_what_if, name="shared_what_if"),
     path("s/<str:token>.json", sharing.shared_json, name="shared_json"),
     path("teams/<slug:slug>/notifications/", alerts_pages.channels, name="team_channels"),
     path("teams/<slug:slug>/notifications/<str:public_id>/", alerts_pages.channel_change, name="team_channel_change"),

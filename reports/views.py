@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.text import slugify
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
@@ -22,7 +23,7 @@ from reports.page import ReportPage
 from reports.pools import POOLS
 from reports.sharing_tools import tools_of
 from reports.steps import phase_name
-from reports.what_if import knobs_of
+from reports.what_if_panel import panel_answer, panel_of, scenario_query
 
 
 @gzip_page
@@ -34,7 +35,11 @@ def report_page(request: HttpRequest, public_id: str) -> HttpResponse:
     if report is None:
         return progress_page(request, upload)
     page = page_of(request, upload, report.document)
-    return render(request, "reports/report.html", page_context(page, upload=upload) | tools_of(request, upload))
+    if "knobs" in request.GET:  # the panel's form, sent without its script: an address with the scenario alone
+        return redirect(f"/r/{public_id}/?{scenario_query(page, request.GET)}#whatif")
+    return render(
+        request, "reports/report.html", page_context(page, request.GET, upload=upload) | tools_of(request, upload)
+    )
 
 
 def page_of(request: HttpRequest, upload: Upload, document: dict[str, Any]) -> ReportPage:
@@ -45,9 +50,12 @@ def page_of(request: HttpRequest, upload: Upload, document: dict[str, Any]) -> R
     return ReportPage(document, number, name=upload.name)
 
 
-def page_context(page: ReportPage, *, upload: Upload, with_log: bool = True, base: str = "/r/") -> dict[str, Any]:
+def page_context(
+    page: ReportPage, asked: Mapping[str, str], *, upload: Upload, with_log: bool = True, base: str = "/r/"
+) -> dict[str, Any]:
     """What the report's templates need.
 
+    asked     the address's settings for the what-if panel
     with_log  False where the reader may see figures only: then not even the lines that are evidence are fetched
     base      the address below which the report's parts are answered
     """
@@ -70,10 +78,9 @@ def page_context(page: ReportPage, *, upload: Upload, with_log: bool = True, bas
         "log_items": excerpt(page.document, fetch if files else None, marks) if with_log else [],
         "log_phases": list(dict.fromkeys((phase[0], phase_name(phase[0])) for phase in data["phases"])),
         "log_why": "" if with_log else "The log is not part of this page: it shows figures and findings only.",
-        "knobs": knobs_of(page.launch) if page.what_if else [],
         "extra_facts": _extra_facts(upload),
         "crumbs": _crumbs(upload),
-    }
+    } | panel_of(page, asked)
 
 
 def _extra_facts(upload: Upload) -> list[tuple[str, str]]:
@@ -111,10 +118,8 @@ def _launch_of(request: HttpRequest, document: dict[str, Any]) -> dict[str, Any]
 @require_GET
 def what_if(request: HttpRequest, public_id: str) -> HttpResponse:
     """The scenario of the given settings for one launch, as JSON; 400 with a sentence for what is no setting."""
-    from reports.what_if import answer
-
     _, report = stored.report_of(request, public_id)
-    body, status = answer(_launch_of(request, report.document), request.GET)
+    body, status = panel_answer(_launch_of(request, report.document), request.GET)
     return JsonResponse(body, status=status)
 
 
@@ -153,7 +158,11 @@ def find_answer(request: HttpRequest, upload: Upload) -> HttpResponse:
 @require_GET
 def log_some(request: HttpRequest, public_id: str) -> HttpResponse:
     """Single lines by their numbers, ?file=0&n=12,90: what a filtered view shows. At most 200 at once."""
-    upload = upload_of(request, public_id)
+    return some_answer(request, upload_of(request, public_id))
+
+
+def some_answer(request: HttpRequest, upload: Upload) -> HttpResponse:
+    """The lines asked for, of an upload that the reader may see the log of."""
     files = stored.log_files(upload)
     asked = request.GET.get("n", "").split(",")[:200]
     place = request.GET.get("file", "0")

@@ -53,7 +53,8 @@ LIMITED_BY = {
 }
 
 
-def _minus(text: str) -> str:
+def minus(text: str) -> str:
+    """A hyphen before a figure as the minus sign it is."""
     return text.replace("-", "−")
 
 
@@ -62,7 +63,7 @@ def gib(value: Any, digits: int = 2) -> str:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return ""
     text = f"{value:,.{digits}f}"
-    return _minus(text.lstrip("-") if float(text.replace(",", "")) == 0 else text)
+    return minus(text.lstrip("-") if float(text.replace(",", "")) == 0 else text)
 
 
 def signed_gib(value: Any) -> str:
@@ -70,12 +71,12 @@ def signed_gib(value: Any) -> str:
     if not isinstance(value, (int, float)):
         return ""
     text = f"{value:+,.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else _minus(text)
+    return "0.00" if text in ("+0.00", "-0.00") else minus(text)
 
 
 def tokens(value: Any) -> str:
     """159277 → "159,277"."""
-    return _minus(f"{round(value):,}") if isinstance(value, (int, float)) else ""
+    return minus(f"{round(value):,}") if isinstance(value, (int, float)) else ""
 
 
 def about(value: Any) -> str:
@@ -92,7 +93,7 @@ def percent(value: Any, digits: int = 1) -> str:
     if not isinstance(value, (int, float)):
         return ""
     text = f"{value:.{digits}f}"
-    return _minus(text.lstrip("-") if float(text) == 0 else text) + "\u00a0%"
+    return minus(text.lstrip("-") if float(text) == 0 else text) + "\u00a0%"
 
 
 def fraction(value: Any) -> str:

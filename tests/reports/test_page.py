@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reports.log_excerpt import excerpt, viewer_data
 from reports.log_pieces import pieces_of
 from reports.page import ReportPage
-from reports.what_if import knobs_of
+from reports.what_if_panel import panel_of
 from tests.documents import NAMES, changed, document, with_ranks
 
 EVIL = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{ 7|add:7 }}"
@@ -29,8 +29,7 @@ def body_of(made: dict, number: int | None = None) -> str:
         "can_log": True,
         "log_data": viewer_data(made),
         "log_items": excerpt(made),
-        "knobs": knobs_of(page.launch) if page.what_if else [],
-    }
+    } | panel_of(page, {})
     return render_to_string("reports/body.html", context)
 
 

@@ -1,0 +1,121 @@
+"""A what-if scenario in the panel's words: the same for the page that holds it from the start and for its script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from reports import words
+from reports.charts import Figure
+from reports.commands import LAUNCHER, DiffLine, quoted
+from reports.document import dig
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One result of a scenario: "KV tokens", "≈ 193,800", "+22 %, 190,000 to 195,000"."""
+
+    key: str
+    name: str
+    figure: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownScenario:
+    """What the panel says of a scenario.
+
+    tone    of the verdict: good | warning | critical | info
+    limits  what the answer rests on and where it ends, in sentences
+    diff    the lines of the launch command that change
+    """
+
+    tone: str
+    text: str
+    outcomes: tuple[Outcome, ...]
+    equation: str
+    limits: tuple[str, ...]
+    diff: tuple[DiffLine, ...]
+    figure: Figure | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the panel's script takes it, without the drawing."""
+        return asdict(replace(self, figure=None))
+
+
+NAMES = {"tokens": "KV tokens", "requests": "Requests at once", "free": "Free when ready"}
+
+
+def shown_scenario(found: dict[str, Any], *, is_observed: bool) -> ShownScenario:
+    """The words of an answer of reports/what_if.py.
+
+    is_observed  nothing differs from the launch: its figures are no predictions
+    """
+    verdict = found["verdict"]
+    host = dig(found, "host_gb", "after")
+    limits = [f"Host memory: about {host:.1f} GB (10⁹ bytes) a rank"] if host else []
+    return ShownScenario(
+        tone=verdict["tone"],
+        text=f"As observed. {verdict['text']}" if is_observed else verdict["text"],
+        outcomes=_outcomes(found, is_observed),
+        equation="\n".join(words.minus(each) for each in found.get("equations") or []),
+        limits=tuple(
+            words.sentence(each) for each in (*limits, *(found.get("cautions") or []), *(found.get("validity") or []))
+        ),
+        diff=_diff(found.get("flags") or []),
+        figure=found.get("figure"),
+    )
+
+
+def refused_scenario(sentence: str) -> ShownScenario:
+    """What the panel says of settings that cannot be meant."""
+    outcomes = tuple(Outcome(key, name, "not known", "") for key, name in NAMES.items())
+    return ShownScenario("warning", sentence, outcomes, "", (), (), None)
+
+
+def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
+    dead = bool(found.get("refused")) or found["verdict"]["tone"] == "critical"
+    guess = "" if is_observed else "≈ "
+    tokens, requests, free = (dig(found, name, "after") for name in ("tokens", "requests", "free_gib"))
+    wanted, each = found.get("wanted_free_gib"), found.get("request_tokens")
+    unknown = ("none", "it does not start") if dead else ("not known", "the log does not tell")
+    told = {key: unknown if key == "tokens" else (unknown[0], "") for key in NAMES}
+    if tokens is not None and not dead:
+        figure = words.tokens(tokens) if is_observed else words.about(tokens)
+        notes = ["as observed"] if is_observed else [_change(found["tokens"]), _span(found["tokens"], words.tokens)]
+        told["tokens"] = (guess + figure, _joined(notes))
+    if requests is not None and not dead:
+        told["requests"] = (guess + words.tokens(requests), f"of {words.tokens(each)} tokens each" if each else "")
+    if free is not None and not dead:
+        notes = ["as observed" if is_observed else _span(found["free_gib"], words.gib)]
+        notes += [f"wanted {wanted:.1f}".removesuffix(".0")] if wanted else []
+        told["free"] = (f"{guess}{words.gib(free)} GiB", _joined(notes))
+    return tuple(Outcome(key, name, *told[key]) for key, name in NAMES.items())
+
+
+def _joined(parts: list[str]) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _span(figure: dict[str, Any], spell: Callable[[Any], str]) -> str:
+    low, high = figure.get("low"), figure.get("high")
+    return "" if low is None or high is None or spell(low) == spell(high) else f"{spell(low)} to {spell(high)}"
+
+
+def _change(figure: dict[str, Any]) -> str:
+    before, after = figure.get("before"), figure.get("after")
+    if not before or after is None:
+        return ""
+    share = (after / before - 1) * 100
+    return "" if abs(share) < 0.05 else words.minus(f"{share:+.{1 if abs(share) < 10 else 0}f} %")
+
+
+def _diff(flags: list[dict[str, Any]]) -> tuple[DiffLine, ...]:
+    lines = [DiffLine("ctx", f"{LAUNCHER} \\")]
+    for flag in flags:
+        for kind, value in (("del", flag.get("from")), ("add", flag.get("to"))):
+            if value is not None:
+                spelled = f"{flag['flag']} {quoted([value])}" if value != "" else flag["flag"]
+                lines.append(DiffLine(kind, f"{spelled} \\"))
+    return tuple(lines) if len(lines) > 1 else ()

@@ -1,0 +1,119 @@
+"""The what-if panel: complete from the server, at the observed values or where the address puts it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from ingest.models import State, StoredReport, Upload
+from ingest.stored import columns_of
+from reports.knobs import asked_of, knobs_of, turned
+from reports.page import ReportPage
+from reports.scenario_words import refused_scenario, shown_scenario
+from reports.what_if import answer
+from reports.what_if_panel import panel_of
+from tests.documents import document
+
+
+def launch(name: str = "kimi-k25-8gpu") -> dict[str, Any]:
+    return document(name)["launches"][0]
+
+
+def shown(**asked: str) -> Any:
+    found, status = answer(launch(), asked)
+    assert status == 200
+    return shown_scenario(found, is_observed=not asked)
+
+
+def told(scenario: Any) -> dict[str, tuple[str, str]]:
+    return {outcome.key: (outcome.figure, outcome.note) for outcome in scenario.outcomes}
+
+
+def test_observed_figures_are_no_guesses() -> None:
+    scenario = shown()
+    assert scenario.text.startswith("As observed. ")
+    assert told(scenario)["tokens"] == ("159,277", "as observed")
+    assert "≈" not in "".join(figure for figure, _ in told(scenario).values())
+    assert scenario.diff == ()
+
+
+def test_a_changed_figure_is_about_and_says_how_far_it_moved() -> None:
+    figure, note = told(shown(mem_fraction_static="0.9"))["tokens"]
+    assert figure.startswith("≈ 188,0")
+    assert note.startswith("+18 %")
+
+
+def test_what_cannot_start_has_no_figure() -> None:
+    scenario = shown(mem_fraction_static="0.5")
+    assert scenario.tone == "critical"
+    assert told(scenario) == {
+        "tokens": ("none", "it does not start"),
+        "requests": ("none", ""),
+        "free": ("none", ""),
+    }
+
+
+def test_the_change_of_the_command_takes_both_sides() -> None:
+    lines = [(line.kind, line.text) for line in shown(kv_cache_dtype="fp8_e4m3").diff]
+    assert lines[0] == ("ctx", "python -m sglang.launch_server \\")
+    assert ("add", "--kv-cache-dtype fp8_e4m3 \\") in lines
+
+
+def test_settings_that_cannot_be_meant_give_a_sentence_and_no_figure() -> None:
+    scenario = panel_of(ReportPage(document("kimi-k25-8gpu")), {"wf.mem_fraction_static": "7"})["scenario"]
+    assert scenario == refused_scenario(scenario.text)
+    assert scenario.text.endswith(".")
+    assert {figure for figure, _ in told(scenario).values()} == {"not known"}
+
+
+def test_of_an_address_only_what_differs_is_asked() -> None:
+    knobs = knobs_of(launch())
+    given = {knob.field: knob.observed for knob in knobs} | {"wf.mem_fraction_static": "0.880", "launch": "1"}
+    assert asked_of(given, knobs) == {}
+    assert asked_of(given | {"wf.kv_cache_dtype": "fp8_e4m3", "wf.unheard_of": "1"}, knobs) == {
+        "kv_cache_dtype": "fp8_e4m3"
+    }
+
+
+def test_knobs_stand_where_the_scenario_puts_them() -> None:
+    knobs = {knob.name: knob for knob in turned(knobs_of(launch()), {"mem_fraction_static": "0.9"})}
+    assert (knobs["mem_fraction_static"].now, knobs["mem_fraction_static"].shown_now) == ("0.9", "0.90")
+    assert knobs["kv_cache_dtype"].now == knobs["kv_cache_dtype"].observed
+
+
+@pytest.fixture
+def address(db: None) -> str:
+    made = document("kimi-k25-8gpu")
+    upload = Upload.objects.create(state=State.READY, phase="ready")
+    StoredReport.objects.create(upload=upload, engine=made["engine"], **columns_of(made))
+    return f"/r/{upload.public_id}/"
+
+
+def test_the_page_is_complete_without_a_script(client: Client, address: str) -> None:
+    page = client.get(address).content.decode()
+    panel = page[page.index('id="whatif"') : page.index('id="waterfall"')]
+    assert ">159,277<" in panel and "…" not in panel
+    assert '<svg class="still' in panel
+
+
+def test_the_address_holds_the_scenario(client: Client, address: str) -> None:
+    page = client.get(address, {"wf.mem_fraction_static": "0.9"}).content.decode()
+    panel = page[page.index('id="whatif"') : page.index('id="waterfall"')]
+    assert "≈ 188,0" in panel
+    assert 'value="0.9"' in panel
+
+
+def test_the_form_leads_to_the_address_of_its_scenario_alone(client: Client, address: str) -> None:
+    sent = {knob.field: knob.observed for knob in knobs_of(launch())} | {"launch": "1", "knobs": "set"}
+    answer = client.get(address, sent | {"wf.mem_fraction_static": "0.9"})
+    assert answer.status_code == 302
+    assert answer["Location"] == f"{address}?launch=1&wf.mem_fraction_static=0.9#whatif"
+
+
+def test_the_script_is_told_the_same_words(client: Client, address: str) -> None:
+    body = client.get(f"{address}what-if", {"launch": "1", "mem_fraction_static": "0.9"}).json()
+    assert body["shown"] == json.loads(json.dumps(shown(mem_fraction_static="0.9").to_json()))
+    assert body["figure"]["data"]
