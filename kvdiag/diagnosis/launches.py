@@ -224,11 +224,14 @@ def split_launches(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches)
     quarter and the last three quarters of that are given, each under its own number.
     """
     # The parts import Launch, so they are imported when the work begins.
+    from kvdiag.diagnosis.machine import MachineTables
     from kvdiag.diagnosis.origins import collect_arguments, read_sources
     from kvdiag.diagnosis.splitting import split
     from kvdiag.diagnosis.wording import as_document, of_events, release_of
 
-    launches = split(events)
+    tables = MachineTables()
+    launches = split(tables.take(events))
+    tables.give(launches)
     for number, launch in enumerate(launches, 1):
         launch.number = number
     if len(launches) > most:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kvdiag.diagnosis.cards import readable
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
-from kvdiag.diagnosis.events.hardware import DeviceNamed
+from kvdiag.diagnosis.events.hardware import DeviceNamed, DriverPrinted
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
 from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
@@ -21,6 +21,7 @@ from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
 from kvdiag.diagnosis.ledger.overflow import card_at_overflow
 from kvdiag.diagnosis.levers import levers
 from kvdiag.diagnosis.lines import FileInfo, LogLine
+from kvdiag.diagnosis.machine import machine_of
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Evidence, Finding, Remedy, Severity
 from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Thresholds
@@ -168,6 +169,7 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         ],
         "ranks": [_rank(case, ledger, lines) for ledger in case.ledgers],
         "gpu": _gpu(case),
+        "machine": _machine(launch, lines),
         "kv_cache": _kv_cache(case, lines),
         "levers": levers(case),
         "limits": _limits(case),
@@ -270,15 +272,51 @@ def _coverage(case: Case) -> dict[str, int]:
     return {"read": sum(facts), "of": len(facts)}
 
 
+def _machine(launch: Launch, lines: _Lines) -> dict[str, Any] | None:
+    """The machine as tables beside the log show it: driver, cards, their processes, the libraries' releases."""
+    found = machine_of(launch)
+    if found is None:
+        return None
+    driver = found.driver
+    return {
+        "driver": driver.driver if driver else None,
+        "runtime": driver.runtime if driver else None,
+        "driver_line": lines.of(driver.line) if driver else None,
+        "cards": [
+            {
+                "gpu": card.gpu,
+                "name": card.name,
+                "total_gib": to_gib(card.total, 4),
+                "used_gib": to_gib(card.used, 4),
+                "lines": lines.all(card.lines),
+            }
+            for card in found.cards
+        ],
+        "processes": [
+            {
+                "gpu": process.gpu,
+                "pid": process.process,
+                "program": process.program,
+                "used_gib": to_gib(process.used, 4),
+                "line": lines.of(process.line),
+            }
+            for process in found.processes
+        ],
+        "libraries": {each.library: each.release for each in found.libraries},
+    }
+
+
 def _gpu(case: Case) -> dict[str, Any]:
-    """The cards: name as the log has it, how many ranks, capacity with its basis."""
+    """The cards: name as the log has it, how many ranks, capacity with its basis; the driver's release."""
     named = case.launch.first(DeviceNamed)
     first = next((x for x in case.ledgers if x.capacity is not None), None)
+    driver = case.launch.last(DriverPrinted)
     return {
         "name": readable(named.name) if named is not None and named.name else None,
         "count": len(case.ledgers) or None,
         "capacity_gib": to_gib(first.capacity, 4) if first else None,
         "basis": first.capacity_basis.value if first and first.capacity_basis else None,
+        "driver": driver.driver if driver is not None else None,
     }
 
 

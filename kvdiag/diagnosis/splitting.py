@@ -29,7 +29,7 @@ from kvdiag.diagnosis.events.failure import (
     Traceback,
 )
 from kvdiag.diagnosis.events.frames import Frame
-from kvdiag.diagnosis.events.hardware import CardTable, DeviceNamed
+from kvdiag.diagnosis.events.hardware import MACHINE
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostOutOfMemory
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVPoolAllocated, MambaPool, PoolEnd
 from kvdiag.diagnosis.events.libraries import (
@@ -115,8 +115,7 @@ _ANYBODY = (
     PeerLost,
     CompileFailed,
     DisguisedError,
-    CardTable,
-    DeviceNamed,
+    *MACHINE,
     DesktopOnGPU,
     HugePages,
     TrainerLine,

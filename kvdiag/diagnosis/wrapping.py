@@ -16,6 +16,7 @@ from kvdiag.diagnosis.lazy import lazy
 NARROWEST: Final = 40
 WIDEST: Final = 250  # SGLang's own lines are longer, so a file without a longer line has been wrapped
 _ENOUGH: Final = 3  # full lines with a continuation
+_TERMINALS: Final = (80, 100, 120, 132, 160, 200)  # columns; there two full lines and no other are enough
 LONGEST_JOIN: Final = 64 << 10
 
 # What the line behind a wrapped one begins with when it is a line of its own.
@@ -32,6 +33,7 @@ _OWN: Final = lazy(
             r"```",
             r"#+ ",
             r"\s*$",
+            r"[|+]",  # a table
             r"[\w@.-]{1,80}[:~][^ ]{0,200}[$#] ",  # a shell's prompt
             r"\(\w+ pid=",
             r"[A-Z][a-z]{2} [ \d]\d \d\d:",
@@ -47,6 +49,8 @@ _LOG: Final = lazy(
     r"(?s)server_args|^.{0,60}\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|avail mem|Load weight|sglang|SGLang|out of memory"
     r"|KVPool|max_total_num_tokens|torch\."
 )
+# No line of SGLang ends so: with its own prefix, or with an arrow.
+_POINTS_ON: Final = lazy(r"->$|:\d\d(?:\.\d{1,6})?(?: [A-Z][A-Z_]{1,15}\d{1,6}){0,8}\]$")
 # The parts that PyTorch's message is broken into by hand.
 _OOM: Final = lazy(
     r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process (?:\d+ )?has|Including non-PyTorch|Of the allocated"
@@ -82,7 +86,7 @@ def wrap_of(block: bytes) -> Wrap | None:
             cut += len(line) == width
             blanks += len(line) == width and (line[-1:] == " " or after[:1] == " ")
             whole += 1
-    if whole < _ENOUGH:
+    if whole < _ENOUGH and not (whole == exact == 2 and width in _TERMINALS):
         return None
     # A blank at the edge is dropped where words are kept whole. A few lines look wrapped by chance.
     return Wrap(width, hard=exact >= (0.4 if blanks else 0.65) * (whole - cut + exact))
@@ -103,7 +107,7 @@ def _is_full(line: str, after: str, width: int) -> bool:
     if len(line) >= width:
         return True
     word = after.split(None, 1)[0]
-    return not after[:1].isspace() and len(line) + 1 + len(word) > width and len(word) < width
+    return not after[:1].isspace() and len(line) + 1 + len(word) > width and len(word) <= width
 
 
 def _is_one_word(line: str, after: str, width: int) -> bool:
@@ -133,7 +137,7 @@ def whole_lines(block: bytes, wrap: Wrap) -> list[list[str]]:
     open_line = False
     length = 0
     for at, line in enumerate(lines):
-        if open_line and length < LONGEST_JOIN and not _OWN.match(line):
+        if open_line and length < LONGEST_JOIN and (_POINTS_ON.search(lines[at - 1]) or not _OWN.match(line)):
             whole_word = wrap.hard or _is_one_word(lines[at - 1], line, wrap.width)
             joined[-1].append(line if whole_word else " " + line.lstrip())
             length += len(line)
