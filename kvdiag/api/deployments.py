@@ -41,12 +41,14 @@ from teams.audit import person_name, record
 from teams.models import Deployment, Membership
 
 router = Router(tags=["deployments"])
+SHOWN_WITH = ("owner", "baseline__report__upload")
+PINNED_DOCUMENT = "baseline__report__document"
 
 
 def find(request: HttpRequest, deployment_id: str) -> Deployment:
     """The deployment, in the token's team; 404 elsewhere."""
     must_read(request)
-    visible = access.visible(Deployment, to=request.user).select_related("team", "owner")
+    visible = access.visible(Deployment, to=request.user).select_related("team", *SHOWN_WITH).defer(PINNED_DOCUMENT)
     found: Deployment = get_object_or_404(visible, public_id=deployment_id)
     return found
 
@@ -69,6 +71,7 @@ def shown(request: HttpRequest, each: Deployment) -> dict[str, Any]:
         "free_gib": each.last_free_gib,
         "change": each.last_change,
         "last_upload_at": each.last_upload_at,
+        "baseline": pinned.report.upload.public_id if (pinned := getattr(each, "baseline", None)) else None,
         "url": absolute(request, f"/deployments/{each.public_id}/"),
     }
 
@@ -86,7 +89,8 @@ def list_deployments(
     found = Deployment.objects.filter(team=team_of(request), merged_into=None, last_upload_at__isnull=False)
     for word in q.replace("\0", "").split()[:6]:
         found = found.filter(name__icontains=word)
-    rows = page(found.select_related("owner"), by="last_upload_at", size=limit, cursor=cursor)
+    found = found.select_related(*SHOWN_WITH).defer(PINNED_DOCUMENT)
+    rows = page(found, by="last_upload_at", size=limit, cursor=cursor)
     return {"items": [shown(request, each) for each in rows.rows], "next": rows.next}
 
 

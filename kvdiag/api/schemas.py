@@ -99,6 +99,7 @@ class DeploymentOut(Schema):
     free_gib: float | None
     change: str
     last_upload_at: datetime | None
+    baseline: str | None = Field(description="The report that new launches are compared with, where one is pinned")
     url: str
 
 
@@ -278,6 +279,36 @@ class MemberOut(Schema):
     name: str
     role: str
     since: datetime
+
+
+class InvitationOut(Schema):
+    """An invitation that still lets somebody in. Its link was on the answer that made it, and nowhere else."""
+
+    email: str
+    role: str
+    created_at: datetime
+    expires_at: datetime
+
+
+class SavedViewOut(Schema):
+    """Filters under a name, as they stand in the address of the page."""
+
+    id: str
+    page: str
+    name: str
+    query: str
+    is_own: bool = Field(description="False for a view of the whole team")
+
+
+class RuleOut(Schema):
+    """A rule of the engine, with its sections: what it sees, why it matters, what to do, sources."""
+
+    id: str
+    title: str
+    severity: str
+    releases: str | None = Field(description="The examined releases of SGLang that have the cause, first..last")
+    sections: dict[str, str]
+    url: str
 
 
 class AuditOut(Schema):

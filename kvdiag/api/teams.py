@@ -20,7 +20,10 @@ from kvdiag.api.reports import Id, find, stored_of
 from kvdiag.api.schemas import (
     AuditPage,
     ChannelOut,
+    InvitationOut,
     MemberOut,
+    RuleOut,
+    SavedViewOut,
     ShareIn,
     ShareOut,
     SharePage,
@@ -30,7 +33,7 @@ from kvdiag.api.schemas import (
 )
 from reports import sharing_links
 from reports.cursor import page
-from reports.models import ShareLink
+from reports.models import SavedView, ShareLink
 from reports.sharing_pages import export_lines
 from teams import access, services
 from teams.access import Action
@@ -111,6 +114,54 @@ def read_channels(request: HttpRequest) -> Any:
             ],
         }
         for each in team_of(request).channels.order_by("pk")
+    ]
+
+
+@router.get(
+    "/team/invitations",
+    auth=Token(),
+    response=answers(200, list[InvitationOut]),
+    tags=["team"],
+    summary="Open invitations",
+)
+def read_invitations(request: HttpRequest) -> Any:
+    """Who was invited and has not come yet; for owners."""
+    user = spend(request)
+    must(user, Action.MANAGE, team_of(request))
+    found = team_of(request).invitations.filter(accepted_at=None, revoked_at=None).order_by("-created_at")
+    return [each for each in found if each.is_open()]
+
+
+@router.get(
+    "/team/views", auth=Token(), response=answers(200, list[SavedViewOut]), tags=["team"], summary="Saved views"
+)
+def read_views(request: HttpRequest) -> Any:
+    """Filters of the dashboard and the findings under a name: one's own and the team's."""
+    user = spend(request)
+    must_read(request)
+    own = Q(owner=None) | Q(owner=user.pk)
+    return [
+        {"id": each.public_id, "page": each.page, "name": each.name, "query": each.query, "is_own": bool(each.owner_id)}
+        for each in SavedView.objects.filter(own, team=team_of(request)).order_by("pk")
+    ]
+
+
+@router.get("/rules", auth=TokenOrNobody(), response=answers(200, list[RuleOut]), tags=["site"], summary="Every rule")
+def read_rules(request: HttpRequest) -> Any:
+    """The rules of the engine with their documentation."""
+    from kvdiag.diagnosis.rules import all_rules
+
+    spend(request)
+    return [
+        {
+            "id": each.id,
+            "title": each.title,
+            "severity": each.severity.value,
+            "releases": each.releases,
+            "sections": each.sections,
+            "url": absolute(request, f"/rules/{each.id}/"),
+        }
+        for each in all_rules()
     ]
 
 

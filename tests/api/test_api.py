@@ -13,8 +13,11 @@ from django.test import Client
 from django.utils import timezone
 
 from ingest.models import StoredReport
-from reports.models import Channel, Prediction, ShareLink
-from teams.models import ApiToken, Membership, Scope
+from kvdiag.diagnosis.rules import all_rules
+from reports.deployments import pin
+from reports.models import Channel, Prediction, SavedView, ShareLink
+from teams.models import ApiToken, Membership, Role, Scope
+from teams.services import invite
 from teams.tokens import hash_secret
 from tests.api.conftest import Keyed, key_of
 from tests.teams import world as worlds
@@ -267,6 +270,29 @@ def test_the_sender_of_nobodys_report_shares_it_with_its_delete_token(world: Wor
     assert Client().delete(f"{V1}/shares/{listed['id']}").status_code == 403
     assert sender.delete(f"{V1}/shares/{listed['id']}").status_code == 204
     assert sender.get(shares).json() == []
+
+
+def test_what_the_settings_pages_list_is_read_by_programs(world: World, keyed: Keyed, stored: StoredReport) -> None:
+    invite(world.team, "new@example.org", Role.VIEWER, by=world.alice)
+    for owner, name in ((world.bob, "mine"), (world.alice, "hers"), (None, "ours")):
+        SavedView.objects.create(team=world.team, owner=owner, name=name, query="state=failed")
+    (invited,) = keyed(world.alice).get(f"{V1}/team/invitations").json()
+    assert (invited["email"], invited["role"]) == ("new@example.org", "viewer")
+    assert keyed(world.bob).get(f"{V1}/team/invitations").status_code == 403
+    views = keyed(world.bob).get(f"{V1}/team/views").json()
+    assert [(each["name"], each["is_own"]) for each in views] == [("mine", True), ("ours", False)]
+    deployment = stored.upload.deployment
+    assert deployment is not None
+    path = f"{V1}/deployments/{deployment.public_id}"
+    assert keyed(world.bob).get(path).json()["baseline"] is None
+    pin(deployment, stored, by=world.bob)
+    assert keyed(world.bob).get(path).json()["baseline"] == stored.upload.public_id
+
+
+def test_every_rule_is_there_with_its_documentation(db: None) -> None:
+    rules = {each["id"]: each for each in Client().get(f"{V1}/rules").json()}
+    assert set(rules) == {rule.id for rule in all_rules()}
+    assert rules["thin-slack-after-capture"]["sections"]["What to do"]
 
 
 def test_limits_are_those_of_the_configuration(world: World, settings: Any) -> None:

@@ -164,3 +164,16 @@ def test_findings_are_muted_by_keyboard_alone(browser: Browser, live_server: Any
     expect(page.get_by_text("1 finding changed.")).to_be_visible()
     page.goto("/findings/?state=muted")
     expect(page.get_by_text("waiting for new cards")).to_be_visible()
+
+
+def test_the_apis_page_fills_its_examples_in_with_the_readers_token(
+    browser: Browser, live_server: Any, busy: World
+) -> None:
+    reader = Reader(browser, live_server.url, busy.alice)
+    reader.page.goto("/api/")
+    example = reader.page.locator("#c-curl")
+    expect(example).to_contain_text("Bearer kvd_…")
+    reader.page.get_by_label("Your token").fill("kvd_mine-and-nobody-elses")
+    expect(example).to_contain_text('"Authorization: Bearer kvd_mine-and-nobody-elses"')
+    reader.page.get_by_label("Your token").fill("")
+    expect(example).to_contain_text("Bearer kvd_…")
