@@ -53,7 +53,8 @@ def drop_scenario(prediction: Prediction, *, by: Any) -> None:
 def kept_scenarios(upload: Upload) -> QuerySet[Prediction]:
     """What was kept of an upload's launches, and what its last launch tried of what was kept before; newest first."""
     about = Q(report__upload=upload) | Q(outcome__upload=upload)
-    return _with_launches(Prediction.objects.filter(about).exclude(kept_by_name=""))
+    kept = Prediction.objects.filter(deployment=upload.deployment_id).exclude(kept_by_name="")
+    return _with_launches(kept.filter(about))
 
 
 def predictions_of(deployment: Deployment) -> QuerySet[Prediction]:
