@@ -91,7 +91,7 @@ def warm_up() -> None:
     with TemporaryDirectory() as folder, WARMING.open("rb") as stream:
         (copy,) = masked_copy(Log(name="warming", stream=stream), Path(folder), WEB_LIMITS, Masker())
         with copy.path.open("rb") as masked:
-            diagnose(Log(name="warming", stream=masked))
+            diagnose(Log(name="warming", stream=masked), is_masked=True)
 
 
 def limit_resources(memory: int, soft_s: int, hard_s: int) -> None:
@@ -127,6 +127,7 @@ def run(job: dict[str, Any], messages: TextIO) -> None:
     read = partial(
         diagnose,
         limits=limits,
+        is_masked=True,  # they are copies, cleaned below or when they came
         thresholds=rule_thresholds.of(job["team"]),
         on_phase=lambda phase, lines: say(phase=phase, lines=lines),
     )

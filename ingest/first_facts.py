@@ -83,7 +83,8 @@ def facts_of_start(head: bytes, limits: Limits) -> list[dict[str, Any]]:
     """What the start of a log says of its first launch. A figure that is not there is left out."""
     if not head.strip():
         return []
-    launches = diagnose(Log(name="start", stream=io.BytesIO(head)), limits=limits).document["launches"]
+    document = diagnose(Log(name="start", stream=io.BytesIO(head)), limits=limits, is_masked=True).document
+    launches = document["launches"]
     return known_of(launches[0]) if launches else []
 
 
