@@ -76,7 +76,7 @@ def completed(case: Case, remedy: Remedy) -> Remedy | None:
         told = {key: value for key, value in remedy.effect.items() if key not in _FIGURES}
         effect = {**told, **effects_of(answer)}
     else:
-        if answer is not None and _cannot_start(answer) and name in ("mem_fraction_static", "max_total_tokens"):
+        if answer is not None and _cannot_start(case, answer) and name in ("mem_fraction_static", "max_total_tokens"):
             return None
         effect = remedy.effect
     if name == "max_total_tokens":  # where it binds, the pool is as large as it says
@@ -84,7 +84,8 @@ def completed(case: Case, remedy: Remedy) -> Remedy | None:
             key: dataclasses.replace(e, low=e.low or e.after, high=e.high or e.after) for key, e in effect.items()
         }
     effect = {**effect, **_at_the_overflow(case, remedy)}
-    return dataclasses.replace(remedy, effect=effect, note=_joined(remedy.note, _words(case, name, effect, answer)))
+    words = (_one_sided(answer), _words(case, name, effect, answer))
+    return dataclasses.replace(remedy, effect=effect, note=_joined(remedy.note, *words))
 
 
 def change_of(case: Case, remedy: Remedy) -> Change | None:
@@ -106,8 +107,10 @@ def change_of(case: Case, remedy: Remedy) -> Change | None:
         return None
 
 
-def _cannot_start(answer: Scenario) -> bool:
-    return answer.refused is not None and answer.refused.startswith("no start")
+def _cannot_start(case: Case, answer: Scenario) -> bool:
+    """Whether the changed launch would not start; where the log prints no tokens, what the pool takes is not known."""
+    known = case.sizing is not None and case.sizing.inputs.tokens is not None
+    return known and answer.refused is not None and answer.refused.startswith("no start")
 
 
 def _at_the_overflow(case: Case, remedy: Remedy) -> dict[str, Effect]:
@@ -130,6 +133,15 @@ def _at_the_overflow(case: Case, remedy: Remedy) -> dict[str, Effect]:
     return {"free_at_overflow_gib": Effect(round(oom.free / GIB, 4), round((low + high) / 2, 4), low, high)}
 
 
+def _one_sided(answer: Scenario | None) -> str:
+    """Which way a figure is open, where the log does not show what every rank keeps whole; "" where none is."""
+    if answer is None or answer.refused is not None:
+        return ""
+    figures = (answer.tokens, answer.total_tokens, answer.free_gib)
+    bound = next((x.bound for x in figures if x is not None and x.bound is not None), None)
+    return "" if bound is None else f"{bound.capitalize()} that: what every rank keeps whole is not in the log."
+
+
 def _words(case: Case, name: str, effect: dict[str, Effect], answer: Scenario | None) -> str:
     """What is not predicted, and why; "" where all is."""
     if "kv_tokens" in effect:
@@ -146,7 +158,7 @@ def _words(case: Case, name: str, effect: dict[str, Effect], answer: Scenario | 
     missing = lines_missing(case)
     if missing:
         return f"Tokens are not predicted: the log has no {', no '.join(missing[:3])}."
-    if answer is not None and answer.refused is not None:
+    if answer is not None and answer.refused is not None and not answer.refused.startswith("no start"):
         return f"{_NOT_IN_LOG} {answer.refused}."
     return f"{_NOT_IN_LOG} the log does not tell by how much."
 
