@@ -52,7 +52,9 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     if period in ("35", "182"):
         since = timezone.now() - timedelta(days=int(period))
         shown = tuple(each for each in shown if each.upload.created_at >= since)
-    comparisons = {each.report_id: each for each in Comparison.objects.filter(report__in=shown).defer("explained")}
+    compared = Comparison.objects.filter(report__in=shown).select_related("previous__upload", "baseline__upload")
+    compared = compared.defer("explained", "previous__document", "baseline__document")
+    comparisons = {each.report_id: each for each in compared}
     baseline = (
         Baseline.objects.filter(deployment=deployment)
         .select_related("report__upload")

@@ -13,6 +13,7 @@ from teams.deployments import merge_deployments
 from teams.forms import ThresholdForm
 from teams.models import Deployment
 from tests.teams import world as worlds
+from tests.teams.conftest import signed_in
 from tests.teams.world import World
 
 State = TrackedFinding.State
@@ -53,6 +54,20 @@ def test_the_change_and_what_it_moved_are_said_in_words(world: World) -> None:
     assert comparison.change == "SGLang 0.5.7 to 0.5.9, fraction 0.85 to 0.88"
     assert comparison.moved == "−1.94 GiB free"
     assert comparison.marks == ["SGLang 0.5.7 to 0.5.9", "fraction 0.85 to 0.88"]
+
+
+def test_the_deployments_page_leads_to_the_explained_difference(world: World) -> None:
+    first, second = world.launch(fraction=0.85), world.launch(fraction=0.88)
+    deployment = second.upload.deployment
+    assert deployment is not None
+    page, reader = f"/deployments/{deployment.public_id}/", signed_in(world.vera)
+    link = f"/compare/?r={first.upload.public_id}&amp;r={second.upload.public_id}"
+    assert f'href="{link}">explained</a>' in reader.get(page).content.decode()
+    assert "Which change moved" in reader.get(link.replace("&amp;", "&")).content.decode()
+    pin(deployment, first, by=world.alice)
+    third = world.launch(fraction=0.9)
+    text = reader.get(page).content.decode()
+    assert f'r={first.upload.public_id}&amp;r={third.upload.public_id}">explained from the baseline' in text
 
 
 def test_nothing_changed_is_said_as_well(world: World) -> None:
