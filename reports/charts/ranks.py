@@ -59,7 +59,7 @@ def memory_by_rank(budget: Budget, *, each: bool = False) -> Figure | None:
 
 def _bars(budget: Budget, *, each: bool) -> list[tuple[str, Card]]:
     if each and budget.ranks <= MOST_BARS:
-        return sorted(((card.name, card) for card in budget.every), key=_natural)
+        return sorted(((card.name, card) for card in budget.every), key=lambda bar: natural(bar[0]))
     cards = list(budget.cards)
     bars = [(_bar_name(card), card) for card in cards[: MOST_BARS - 1]]
     rest = cards[MOST_BARS - 1 :]
@@ -76,10 +76,10 @@ def _bar_name(card: Card) -> str:
     return f"{name} × {card.count}"
 
 
-def _natural(bar: tuple[str, Card]) -> tuple[Any, ...]:
-    """TP2 before TP10, node0 before node1."""
+def natural(name: str) -> tuple[Any, ...]:
+    """An order in which TP2 comes before TP10, and node0 before node1."""
     parts, digits = [], ""
-    for letter in bar[0] + " ":
+    for letter in name + " ":
         if letter.isdigit():
             digits += letter
             continue

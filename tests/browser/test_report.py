@@ -273,6 +273,37 @@ def test_512_ranks_can_be_read(visit: Visit) -> None:
     assert visit.problems == []
 
 
+def test_a_rank_among_512_is_pointed_at_and_found_by_keys(visit: Visit) -> None:
+    page = visit.open(stored(with_ranks(512, odd=40)))
+    drawing, told = page.locator(".ranks__drawing"), page.locator("[data-ranks-told]")
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 39.5 / 512, box["y"] + 40)
+    expect(told).to_have_text("TP39: 6.53 GiB free, 0.90 less than 500 others")
+    page.mouse.move(box["x"] + box["width"] * 100.5 / 512, box["y"] + 40)
+    expect(told).to_have_text("TP100: 7.43 GiB free, as 500 of 512")
+    drawing.focus()
+    page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text("TP101")
+    page.keyboard.press("PageDown")
+    expect(told).to_contain_text("TP119")
+    page.keyboard.press("End")
+    expect(told).to_contain_text("TP511")
+    assert violations(page) == []
+    assert visit.problems == []
+
+
+@pytest.mark.parametrize("width", [320, 1440])
+@pytest.mark.parametrize("count", [64, 512])
+def test_many_ranks_fit_the_screen(visit: Visit, width: int, count: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    page = visit.open(stored(with_ranks(count, odd=13)), charts=True)
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect(page.locator(".ranks__lane").first).to_be_visible()
+
+
 def test_the_file_to_keep_opens_from_disk_without_a_barrier(page: Page, tmp_path: Path) -> None:
     from reports.offline import offline_page
 
