@@ -24,6 +24,18 @@ class Tab:
     left: float = 0.0
 
 
+MOST_TABS = 12  # of more launches those around the one shown have a tab, and a list leads to all of them
+
+
+def near(tabs: list[Tab]) -> list[Tab]:
+    """The tabs to draw: all, or those around the current one."""
+    if len(tabs) <= MOST_TABS:
+        return tabs
+    at = next((number for number, tab in enumerate(tabs) if tab.current), 0)
+    first = max(0, min(at - MOST_TABS // 2, len(tabs) - MOST_TABS))
+    return tabs[first : first + MOST_TABS]
+
+
 def state_words(launch: Launch) -> str:
     """How a launch ended, for a badge: "Ready in 24.0 s", "Failed at the KV cache"."""
     outcome, stage = launch.get("outcome"), str(launch.get("stage") or "")

@@ -74,9 +74,16 @@ def facts_only(document: Document) -> Document:
             "files": [_file(file, number, len(files)) for number, file in enumerate(files, 1)],
             "masked": {kind: count for kind, count in masked.items() if isinstance(count, int)},
             "is_sglang": dig(document, "upload", "is_sglang"),
+            **_starts(dig(document, "upload", "launches")),
         },
         "launches": [_launch(launch) for launch in listed(document, "launches")],
     }
+
+
+def _starts(counts: Any) -> dict[str, Any]:
+    """How many of very many starts the report reads."""
+    kept = {key: dig(counts, key) for key in ("read", "all")}
+    return {"launches": kept} if all(isinstance(count, int) for count in kept.values()) else {}
 
 
 SCENARIO_KEYS = {

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from kvdiag.diagnosis.left_out import starts_left_out
 from reports import words
 from reports.document import Document, Launch, dig, launches, listed
 from reports.header import facts_of
-from reports.launch_tabs import Tab, state_words, tabs_of
+from reports.launch_tabs import Tab, near, state_words, tabs_of
 
 
 @dataclass
@@ -60,6 +61,15 @@ class ShownLaunch:
     @cached_property
     def tabs(self) -> list[Tab]:
         return tabs_of(launches(self.document), self.launch, self.files)
+
+    @cached_property
+    def near_tabs(self) -> list[Tab]:
+        return near(self.tabs)
+
+    @cached_property
+    def left_out(self) -> str:
+        """A sentence on the starts that the report leaves out, of a log with very many."""
+        return starts_left_out(self.document)
 
     @cached_property
     def before(self) -> Launch | None:

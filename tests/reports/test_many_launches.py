@@ -1,0 +1,80 @@
+"""A log with thousands of starts: what is left out is said in every form of the report, and each start is in reach."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from django.template.loader import render_to_string
+
+from kvdiag.diagnosis.left_out import starts_left_out
+from kvdiag.diagnosis.markdown import to_markdown
+from reports.launch_tabs import MOST_TABS
+from reports.offline import offline_page
+from reports.page import ReportPage
+from reports.sharing_scope import facts_only
+from tests.documents import document
+
+SAID = "The log holds 3,412 server starts: the first 2 and the last 3 are read."
+
+
+def cut() -> dict[str, Any]:
+    """Five of 3,412 starts: 1, 2, and 3,410 to 3,412."""
+    made = document("kimi-k25-8gpu")
+    pattern = made["launches"][0]
+    made["launches"] = []
+    for number in (1, 2, 3410, 3411, 3412):
+        made["launches"].append(copy.deepcopy(pattern) | {"number": number})
+    made["upload"]["launches"] = {"read": 5, "all": 3412}
+    return made
+
+
+def many(count: int) -> dict[str, Any]:
+    made = document("kimi-k25-8gpu")
+    pattern = made["launches"][0]
+    made["launches"] = [copy.deepcopy(pattern) | {"number": number} for number in range(1, count + 1)]
+    return made
+
+
+def page_of(made: dict[str, Any], number: int = 3412) -> str:
+    context = {"page": ReportPage(made, number), "report_url": "/r/x/", "report_base": "/r/x"}
+    return render_to_string("reports/sections/tabs.html", context)
+
+
+@pytest.mark.parametrize("render", [to_markdown, offline_page, page_of, lambda made: page_of(facts_only(made))])
+def test_what_is_left_out_is_said_everywhere(render: Any) -> None:
+    assert SAID in render(cut())
+
+
+@pytest.mark.parametrize("render", [to_markdown, offline_page, page_of])
+def test_nothing_is_said_where_nothing_is_left_out(render: Any) -> None:
+    made = cut()
+    del made["upload"]["launches"]
+    assert "server starts:" not in render(made)
+
+
+@pytest.mark.parametrize("counts", [None, {}, {"read": 5}, {"read": 5, "all": 5}, {"read": "5", "all": "9"}])
+def test_counts_that_say_nothing_are_no_sentence(counts: Any) -> None:
+    made = cut()
+    made["upload"]["launches"] = counts
+    assert starts_left_out(made) == ""
+
+
+@pytest.mark.parametrize("number", [1, 7, 100, 200])
+def test_of_many_launches_those_around_the_shown_one_have_a_tab(number: int) -> None:
+    page = ReportPage(many(200), number)
+    shown = [tab.number for tab in page.near_tabs]
+    assert len(shown) == MOST_TABS
+    assert number in shown
+    assert shown == sorted(shown)
+
+
+def test_a_list_leads_to_every_launch() -> None:
+    html = page_of(many(200), 100)
+    assert html.count("<option") == 200
+    assert '<option value="100" selected>' in html
+
+
+def test_few_launches_need_no_list() -> None:
+    assert "<option" not in page_of(many(MOST_TABS), 3)
