@@ -26,6 +26,7 @@ _LEFT_OUT: Final = "[line left out: it takes too long to mask]"
 _PATIENCE: Final = 8  # lines that were given up
 _LONG: Final = 4 << 10  # characters; beyond them expressions run with a timeout
 _MASKED: Final = re.compile(r"[\"']?\[(?:\d+ characters|[a-z_]{3,20})(?:\]['\",;:)}\]]*)?")
+_PSEUDONYM: Final = re.compile(r"(?:host|user)-[a-z]{1,3}")
 # The end of a quoted value that the line before began; a carrier may have cut it.
 _QUOTED_REST: Final = {
     quote: re.compile(
@@ -51,6 +52,7 @@ class Masker:
     def __init__(self, extra: Sequence[Pattern] = ()) -> None:
         self.counts: dict[str, int] = {}
         self._names: dict[str, dict[str, str]] = {}
+        self._given: set[str] = set()  # pseudonyms that stand for some name, here or where the log came from
         self.triggers = Triggers()
         self._rules = [_Rule(pattern) for pattern in PATTERNS]
         self._extra = [(pattern, regex.compile(pattern.expression, _flags(pattern))) for pattern in extra]
@@ -92,7 +94,7 @@ class Masker:
         before = ""
         if end > 0 and _NAME_LAST.search(block, start, end):
             before = clean(block[start:end].decode("utf-8", "replace"))
-        elif not message or message == text:
+        elif not message or text.endswith(message) and not text[: -len(message)].strip():
             return self.mask(text)
         with self._apart(before):
             return self.mask_dressed(text, message)
@@ -261,6 +263,8 @@ class Masker:
             if kept[-1:] in _QUOTED_REST and found.end() == len(found.string):
                 self._open = (kept[-1], pattern)
             if _MASKED.fullmatch(hidden) or (keep is not None and keep.fullmatch(hidden.lower())):
+                if _PSEUDONYM.fullmatch(hidden):
+                    self._given.add(hidden)
                 return str(found[0])
             self._count(pattern.kind)
             if "{n}" in pattern.replacement:
@@ -278,9 +282,12 @@ class Masker:
     def _pseudonym(self, form: str, value: str) -> str:
         names = self._names.setdefault(form, {})
         if value not in names:
-            number = len(names)
             is_counted = form.startswith(("addr", "mail", "mac"))
-            names[value] = form.replace("{n}", str(number + 1) if is_counted else _letters(number))
+            number = len(names)
+            while (name := form.replace("{n}", str(number + 1) if is_counted else _letters(number))) in self._given:
+                number += 1  # a browser gave it to another name before the log was sent
+            names[value] = name
+            self._given.add(name)
         return names[value]
 
 
@@ -309,14 +316,21 @@ def _moved(place: int, moved: Sequence[tuple[int, int, int]]) -> int:
 class _Rule:
     """A pattern of ours, compiled when a text first needs it."""
 
-    __slots__ = ("_after", "_compiled", "_timed", "keep", "pattern")
+    __slots__ = ("_after", "_compiled", "_keep", "_timed", "pattern")
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self._compiled: re.Pattern[str] | None = None
         self._timed: regex.Pattern[str] | None = None
         self._after: regex.Pattern[str] | None = None
-        self.keep = re.compile(pattern.keep) if pattern.keep else None
+        self._keep: re.Pattern[str] | None = None
+
+    @property
+    def keep(self) -> re.Pattern[str] | None:
+        """What is no secret where the pattern finds it."""
+        if self._keep is None and self.pattern.keep:
+            self._keep = re.compile(self.pattern.keep)
+        return self._keep
 
     @property
     def search(self) -> re.Pattern[str]:

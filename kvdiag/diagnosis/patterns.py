@@ -332,8 +332,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"((?:^|[^\w./-]|//))([a-z0-9][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63}){0,6}\.(?:svc\.cluster\.local|svc|"
             r"local|internal|lan|corp|intranet"
             r"|intra|compute\.amazonaws\.com))(?![\w-]|\.\w)", "host-{n}", LOCAL + r"|host\.docker\.internal", True),
-    Pattern("host_name", ("host", "nodename", "init_addr", "master_addr"),
-            r"((?:^|[^A-Za-z0-9_])(?:\w{0,30}_)?(?:host|hostname|nodename|init_addr|master_addr)\\*[\"']?\s{0,2}"
+    Pattern("host_name", ("host", "nodename", "node_name", "init_addr", "master_addr"),
+            r"((?:^|[^A-Za-z0-9_])(?:\w{0,30}_)?(?:host|hostname|node_?name|init_addr|master_addr)\\*[\"']?\s{0,2}"
             r"[=:]\s{0,2}\\*[\"'])"
             r"([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:\"'\\])",
             "host-{n}", LOCAL, True),
@@ -351,9 +351,14 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"((?:tcp|grpc|zmq)://)([A-Za-z][A-Za-z0-9.-]{0,120})(?=[:/\s])",
             "host-{n}", LOCAL),
     # journald and syslog: a time, the machine, the process.
-    Pattern("host_name", ("]: ",),
-            r"((?:^|\n)(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
-            r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d:.,+Z-]{0,20}) )"
-            r"([A-Za-z][A-Za-z0-9.-]{0,120})(?= [^\s:]{1,64}\[\d{1,8}\]: )",
-            "host-{n}", LOCAL, sign=r"\[\d{1,8}\]: "),
+    Pattern("host_name", ("]: ", "kernel: ", "systemd: ", "sglang", "python"),
+            r"((?:^|[\s\">]|\[\d{1,3}m)(?:[A-Z][a-z]{2} [ \d]\d (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?"
+            r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d:.,+Z-]{0,20}"
+            r"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? \S{1,9}"
+            r"|\d{10}\.\d{6}|\[ {0,8}\d{1,9}\.\d{6}\]) )([A-Za-z][A-Za-z0-9.-]{0,120})"
+            r"(?= (?:[^\s:\[]{1,64}\[\d{1,8}\]|kernel|systemd|sglang[\w@.-]{0,60}|python[\d.]{0,6}): )",
+            "host-{n}", LOCAL, sign=r"\[\d{1,8}\]: |(?:kernel|systemd|sglang[\w@.-]{0,60}|python[\d.]{0,6}): "),
+    Pattern("host_name", (">1 ",),
+            r"((?:^|[\s\">]|\[\d{1,3}m)<\d{1,3}>1 \d{4}-\d\d-\d\dT\S{1,30} )([A-Za-z][A-Za-z0-9.-]{0,120})"
+            r"(?= \S{1,48} \S{1,128} \S{1,32} )", "host-{n}", LOCAL),
 )  # fmt: skip

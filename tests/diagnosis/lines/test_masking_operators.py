@@ -122,6 +122,15 @@ PASTED = {
         "gpu-node-17"),
     "node of a pod": ("Node:             gpu-node-17/10.20.30.40", "gpu-node-17"),
     "node name": ("  nodeName: gpu-node-17", "gpu-node-17"),
+    "journald": ("Mar 02 09:14:02 gpu-node-17 sglang[1834]: x", "gpu-node-17"),
+    "journald without a process": ("Mar 02 09:14:02 gpu-node-17 kernel: x", "gpu-node-17"),
+    "journald, whole": ("Mon 2026-03-02 09:14:02 UTC gpu-node-17 sglang[1834]: x", "gpu-node-17"),
+    "journald, precise": ("2026-03-02T09:14:02.123456+0000 gpu-node-17 python3[7]: x", "gpu-node-17"),
+    "journald, by the second": ("1772442842.123456 gpu-node-17 sglang[1834]: x", "gpu-node-17"),
+    "journald, since boot": ("[  123.456789] gpu-node-17 sglang[1834]: x", "gpu-node-17"),
+    "syslog": ("<14>1 2026-03-02T09:14:02.1Z gpu-node-17 sglang 1834 - - x", "gpu-node-17"),
+    "journald, as JSON": ('{"_HOSTNAME": "gpu-node-17", "MESSAGE": "x"}', "gpu-node-17"),
+    "a collector's JSON": ('{"node_name": "gpu-node-17", "message": "x"}', "gpu-node-17"),
     "mac": ("link/ether 52:54:00:ab:cd:ef brd", "52:54:00:ab:cd:ef"),
 }  # fmt: skip
 
@@ -294,6 +303,12 @@ def test_pseudonyms_stay_apart_however_many_there_are() -> None:
     assert {masker.mask(name) for name in names} == names  # a pseudonym stays what it is
     assert "user_name" in masker.counts
     assert masker.counts["user_name"] == 1500
+
+
+def test_a_name_takes_no_pseudonym_that_the_browser_gave_away() -> None:
+    masker = Masker()
+    assert masker.mask("/home/user-a/x /home/zoe/x ssh max@host-b") == "/home/user-a/x /home/user-b/x ssh user-c@host-b"
+    assert masker.mask("tcp://gpu-node-17:1 tcp://gpu-node-18:1") == "tcp://host-a:1 tcp://host-c:1"
 
 
 def test_every_pattern_behind_a_line_is_shown_at_work() -> None:
