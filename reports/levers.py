@@ -59,19 +59,23 @@ def _shown(lever: dict[str, Any]) -> ShownLever:
     return ShownLever(
         what=str(lever.get("what") or lever.get("lever") or ""),
         flags=_flags(listed(lever, "flags")),
-        tokens=_guess(words.tokens(after) if same else words.about(after), same),
+        tokens=_guess(words.tokens(after) if same else words.about(after), same, dig(lever, "tokens", "bound")),
         change=f"{share:+.0f} %".replace("-", "−") if share is not None else "",
-        whole=words.about(dig(lever, "total_tokens", "after")),
+        whole=_bounded(words.about(dig(lever, "total_tokens", "after")), dig(lever, "total_tokens", "bound")),
         free=_guess(words.gib(free), free == dig(lever, "free_gib", "before")),
-        requests=words.tokens(dig(lever, "requests", "after")),
+        requests=_bounded(words.tokens(dig(lever, "requests", "after")), dig(lever, "requests", "bound")),
         host=f"{host:,.1f}" if isinstance(host, (int, float)) else "",
         costs=tuple(words.sentence(cost) for cost in listed(lever, "costs")),
         query=_query(lever),
     )
 
 
-def _guess(text: str, same: bool) -> str:
-    return text if same or not text else f"≈ {text}"
+def _guess(text: str, same: bool, bound: object = None) -> str:
+    return text if same or not text else f"{bound or '≈'} {text}"
+
+
+def _bounded(text: str, bound: object) -> str:
+    return f"{bound} {text}" if bound and text else text
 
 
 def _flags(flags: list[dict[str, Any]]) -> tuple[str, ...]:

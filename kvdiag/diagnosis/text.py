@@ -243,7 +243,9 @@ class _Terminal:
         for lever in launch.get("levers") or []:
             flags = " ".join(f"{f['flag']} {f['to'] or ''}".strip() for f in lever["flags"] if f["to"] is not None)
             tokens, free = lever["total_tokens"] or lever["tokens"], lever["free_gib"]
-            figures = [f"{tokens['after']:,} tokens"] if tokens["after"] != tokens["before"] else ["as many tokens"]
+            bound = f"{tokens['bound']} " if tokens.get("bound") else ""
+            same = tokens["after"] == tokens["before"]
+            figures = ["as many tokens" if same else f"{bound}{tokens['after']:,} tokens"]
             figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
             figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []
             rows.append(f"  {flags or lever['what']:<34} ≈ {', '.join(figures)}")
@@ -314,13 +316,14 @@ def what_if_lines(answer: dict[str, Any]) -> list[str]:
         if figure is None or figure["after"] is None:
             continue
         shown = f"{figure['after']:g}" if key == "fraction" else number(figure["after"])
+        word = figure.get("bound") or "about"
         before = figure["before"]
         change = "" if before is None else (f"{before:g}" if key == "fraction" else number(before)) + " → "
         between = ""
-        if figure["low"] != figure["high"]:
+        if None not in (figure["low"], figure["high"]) and figure["low"] != figure["high"]:
             between = f"  ({number(figure['low'])} to {number(figure['high'])})"
         of = f" of {answer['request_tokens']:,} tokens" if key == "requests" and answer["request_tokens"] else ""
-        out.append(f"{name + of:<34} {change}about {shown}{unit}{between}")
+        out.append(f"{name + of:<34} {change}{word} {shown}{unit}{between}")
     if answer["wanted_free_gib"] is not None:
         out.append(f"Wanted free at the end: {answer['wanted_free_gib']:g} GiB.")
     if answer["starts_from"] is not None:

@@ -35,6 +35,8 @@ from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.indexer import index_keys, keeps_index_keys
 from kvdiag.diagnosis.ledger.model import Basis, Entry, KVPool, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.request_table import request_tables
+from kvdiag.diagnosis.ledger.sizing.gather import kv_dtype_of
+from kvdiag.diagnosis.ledger.sizing.mha import element_size
 from kvdiag.diagnosis.ledger.sizing.unified import unified_device
 from kvdiag.diagnosis.ledger.warm_up import warm_up
 from kvdiag.diagnosis.lines import LogLine
@@ -42,6 +44,7 @@ from kvdiag.diagnosis.units import GIB, MIB, Bytes, format_gib
 
 PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" figure
 LOOSE = GIB // 5  # an assumed table must account for the drop to this, or it would hide what is unexplained
+RETURNED = GIB // 10  # memory that comes back while a draft's pool is built: more than readings leave open
 NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
 SHARED = (
     "host and GPU share one memory here, and a reading is what the operating system has available: page cache, swap"
@@ -215,6 +218,7 @@ class _RankBook:
     def _mamba(self, event: MambaPool) -> None:
         model = Model.TARGET if self.pool_ends == 0 else Model.DRAFT
         size = Bytes(0)
+        drafts = [part for part in (event.intermediate_ssm, event.intermediate_conv) if part is not None]
         for part, what in (
             (event.conv, "convolution state"),
             (event.ssm, "state"),
@@ -227,6 +231,7 @@ class _RankBook:
         if model is Model.TARGET:
             self.ledger.mamba_slots = event.slots
             self.ledger.mamba_size = size
+            self.ledger.mamba_speculative = Bytes(sum(drafts)) if drafts else None
 
     def _post_capture_pool(self, event: PostCapturePool) -> None:
         """The pool as it really is, where the line before capture was an upper bound of addresses."""
@@ -315,6 +320,11 @@ class _RankBook:
         lines = (before.line, reading.line)
         pool, what = self._destination(before, reading, entries)
         if pool is Pool.REQUEST_TABLE:
+            rest = self._scales(entries, rest, reading)
+            if self.both_load_first and reading.model is Model.DRAFT and rest < -RETURNED:
+                back = "came back after the target's pool: what the draft's load held and did not keep"
+                ledger.entries.append(Entry(Pool.WEIGHTS, Model.DRAFT, rest, Basis.DERIVED, lines, back))
+                return
             rest = self._request_table(rest, reading, lines)
             pool, what = Pool.UNEXPLAINED, ""
             if self.launch.value("enable_lora") or self.launch.value("lora_paths"):
@@ -383,6 +393,22 @@ class _RankBook:
             case Moment.CUDA_GRAPH_END | Moment.POOL_END:
                 return Pool.WORKSPACE, "workspaces, between two printed readings"
         return Pool.UNEXPLAINED, ""
+
+    def _scales(self, entries: list[Entry], rest: Bytes, reading: Reading) -> Bytes:
+        """Book the scales of an FP4 pool where the line leaves them out and the drop holds them; return what is left.
+
+        One byte for 16 values of half a byte each, so an eighth of what is printed.
+        Source: mem_cache/memory_pool.py, MHATokenToKVPoolFP4 (its line counts the scales since early 2026).
+        """
+        printed = sum(e.size for e in entries if e.pool is Pool.KV_CACHE and e.model is Model.TARGET)
+        dtype = kv_dtype_of(self.launch, self.ledger)
+        if not printed or reading.model is Model.DRAFT or element_size(dtype) != 0.5 or rest < printed // 8 - PRINT:
+            return rest
+        size = Bytes(min(printed // 8, rest))
+        lines = tuple(line for e in entries if e.pool is Pool.KV_CACHE for line in e.lines)
+        what = "scales of the FP4 values, which the pool line leaves out"
+        self.ledger.entries.append(Entry(Pool.KV_CACHE, Model.TARGET, size, Basis.DERIVED, lines, what))
+        return Bytes(rest - size)
 
     def _request_table(self, rest: Bytes, reading: Reading, lines: tuple[LogLine, ...]) -> Bytes:
         """Book the request table as far as the drop holds it; what it leaves is returned."""

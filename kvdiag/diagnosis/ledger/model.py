@@ -113,6 +113,7 @@ class Ledger:
     closing: Reading | None = None
     mamba_slots: int | None = None
     mamba_size: Bytes | None = None
+    mamba_speculative: Bytes | None = None  # of mamba_size, what drafts' states take
     host_size: Bytes | None = None
     capacity: Bytes | None = None
     capacity_basis: Basis | None = None

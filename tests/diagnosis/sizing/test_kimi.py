@@ -48,7 +48,8 @@ def test_an_fp8_cache_doubles_the_tokens_and_says_what_it_may_cost():
 def test_dp_attention_gives_each_group_a_cache_of_its_own():
     found = scenario_of(size_inputs(kimi()), Change(dp_attention=8))
     assert found.total_tokens is not None and found.total_tokens.after == 8 * 159_277
-    assert any("upper bound" in said for said in found.validity)
+    assert found.total_tokens.bound == "at most" and found.total_tokens.low is None
+    assert any("at most" in said for said in found.validity)
 
 
 def test_a_host_tier_of_ratio_4_takes_44_8_gb_a_rank_and_runs_no_more_requests():

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from kvdiag.diagnosis.compare import compare
 from kvdiag.diagnosis.ledger.sizing import DraftModel, Family, PrintedPools, RankMemory, SizingInputs, size_inputs
-from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange
+from kvdiag.diagnosis.ledger.sizing.geometry import geometry_of
+from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange, release
+from kvdiag.diagnosis.ledger.sizing.requests import running_requests
 from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
 from kvdiag.diagnosis.ledger.what_if import Change, scenario, scenario_of
 from tests.diagnosis.sizing.launches import STARTUPS, document, kimi, startup
@@ -286,3 +288,73 @@ def test_without_the_command_only_flags_that_steer_memory_or_name_the_model_are_
     with_command = {**arguments, "tp_size": {"value": 8, "origin": "given", "lines": [1, 3]}}
     found = scenario_of(size_inputs(kimi()), Change(mem_fraction_static=0.9), with_command)
     assert found.command is not None and "--tp-size 8" in found.command and "--model-path" not in found.command
+
+
+def llama(tp: int = 4) -> SizingInputs:
+    """Llama-3.1-70B, bf16, on 80 GB cards: 33.0 GiB of weights a card and 81,920 B a token at four ranks."""
+    usage, cell = 132.0 / tp, 327_680 // tp
+    opening = 78.6
+    tokens = int((opening - usage - opening * 0.12) * GIB // cell)
+    pool = (tokens + 1) * cell / GIB
+    after = opening - usage
+    ranks = tuple(
+        RankMemory(
+            id=f"TP{n}",
+            opening=opening,
+            after_weights=after,
+            usage=usage,
+            pool_end=after - pool,
+            end=after - pool - 1.5,
+            lowest=after - pool - 1.5,
+        )
+        for n in range(tp)
+    )
+    return SizingInputs(
+        ranks=ranks,
+        fraction=0.88,
+        release=ReleaseRange.read("0.5.12"),
+        family=Family.MHA,
+        geometry=geometry_of("meta-llama/Llama-3.1-70B-Instruct"),
+        kv_dtype="bfloat16",
+        tp=tp,
+        pools=PrintedPools(tokens=tokens, gib=round(pool, 2), figures=2),
+        tokens=tokens,
+        running_requests=2048,
+        max_running_requests=2048,
+        context_length=131_072,
+    )
+
+
+def test_more_ranks_give_at_most_what_weights_that_all_divide_would_leave() -> None:
+    four, eight = size_inputs(llama(4)), size_inputs(llama(8))
+    found = scenario_of(four, Change(tp_size=8))
+    assert found.tokens is not None and eight.inputs.tokens is not None
+    assert found.tokens.bound == "at most"
+    assert found.tokens.after == pytest.approx(eight.inputs.tokens, rel=0.002)
+    # at the least, no weight divides: half a token's bytes in the same budget
+    assert found.tokens.low == pytest.approx(2 * (four.inputs.tokens or 0), rel=0.002)
+    assert found.requests is not None and found.requests.bound == "at most"
+    assert any("at most" in line for line in found.equations)
+
+
+def test_fewer_ranks_give_at_least_what_weights_that_all_divide_would_leave() -> None:
+    eight, four = size_inputs(llama(8)), size_inputs(llama(4))
+    found = scenario_of(eight, Change(tp_size=4))
+    assert found.tokens is not None and four.inputs.tokens is not None
+    assert found.tokens.bound == "at least"
+    assert found.tokens.after == pytest.approx(four.inputs.tokens, rel=0.002)
+    assert found.tokens.high is not None and found.tokens.high > found.tokens.after
+    document = found.to_document()["tokens"]
+    assert document["bound"] == "at least"
+
+
+def test_a_request_table_that_sglang_counts_from_the_tokens_grows_with_them() -> None:
+    inputs = dataclasses.replace(llama(4), max_running_requests=None, running_requests=0, context_length=65_536)
+    rows = running_requests(inputs.tokens or 0, 65_536, release("0.5.12")).limit
+    inputs = dataclasses.replace(inputs, running_requests=rows)
+    found = scenario_of(size_inputs(inputs), Change(mem_fraction_static=0.90))
+    assert found.tokens is not None and found.free_gib is not None and found.tokens.after is not None
+    more = running_requests(int(found.tokens.after), 65_536, release("0.5.12")).limit
+    table = (more - rows) * (65_536 + 4) * 4 / GIB
+    assert more > rows
+    assert found.free_gib.after == pytest.approx((found.free_gib.before or 0) - 0.02 * 78.6 - table, abs=0.01)

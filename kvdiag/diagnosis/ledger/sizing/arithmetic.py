@@ -19,6 +19,9 @@ class Arithmetic:
     headroom       tokens added for a draft after the division (0.4.3–0.5.6)
     state          GiB of request states taken first, for a budget of `state_of`; None without such states
     state_scales   whether those states grow with the budget (sized by ratio) or are fixed (sized by slots)
+    state_fixed    GiB of them that stay all the same: those of draft tokens, by the requests that may run
+    state_after    GiB of the budget that are taken before the ratio applies (0.5.7–0.5.12: draft tokens' states)
+    state_slot     GiB of one slot: what is left of the ratio's share when no whole slot fits stays with the pool
     window         both cell sizes of a sliding-window hybrid, its ratio and split rule
     window_tokens  tokens of the window pool where requests size it (0.5.14 and later, prefix cache off)
     reserved       GiB of the budget kept for something else (multimodal reservation of 0.5.19 and later)
@@ -36,6 +39,9 @@ class Arithmetic:
     state: float = 0.0
     state_of: float = 0.0
     state_scales: bool = False
+    state_fixed: float = 0.0
+    state_after: float = 0.0
+    state_slot: float = 0.0
     window: swa.WindowCells | None = None
     ratio: float = 0.8
     split: swa.SplitRule = swa.SplitRule.JOINT
@@ -47,7 +53,8 @@ class Arithmetic:
     def state_gib(self, budget: float) -> float:
         """GiB of request states out of a budget."""
         if self.state_scales and self.state_of > 0:
-            return self.state * budget / self.state_of
+            share = max(0.0, budget - self.state_after) / (self.state_of - self.state_after)
+            return self.state_fixed + (self.state - self.state_fixed) * share
         return self.state
 
     def kv_gib(self, budget: float) -> float:

@@ -12,7 +12,7 @@ from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.readings import EXACT, SMALL_BUFFERS, Readings, pool_budget, readings_of
 from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes
-from kvdiag.diagnosis.ledger.sizing.ways import ways_to_count
+from kvdiag.diagnosis.ledger.sizing.ways import spare_states, ways_to_count
 from kvdiag.diagnosis.units import GIB
 
 _TELLING = 0.005
@@ -104,6 +104,8 @@ def effective_fraction(inputs: SizingInputs, readings: Readings) -> tuple[float,
     if not factors or not ends or inputs.max_total_tokens is not None:
         return printed, ""
     left = min(ends)
+    if inputs.running_requests and inputs.context_length:
+        left += request_table_bytes(inputs.running_requests, inputs.context_length) / GIB
 
     def miss(value: float) -> float:
         return abs(readings.opening.value * (1 - value) - left)
@@ -130,10 +132,9 @@ def implied_fraction(inputs: SizingInputs) -> Estimate | None:
         return None
     margin = HALF_DIGIT * (pools.figures + (2 if pools.state_gib else 0) + 1) + EXACT
     taken = pools.gib * _charged_share(inputs) + (pools.state_gib or 0.0) + inputs.reserved
-    if pools.state_gib and pools.state_slots and inputs.release.reaches("0.5.17") is not True:
-        spare = pools.state_gib / (pools.state_slots + 1)  # one slot more is allocated than charged, before 0.5.17
-        taken -= spare
-        margin += 0.0 if inputs.release.reaches("0.5.17") is False else spare
+    spare = spare_states(inputs)
+    taken -= spare
+    margin += 0.0 if inputs.release.reaches("0.5.17") is False else spare
     if inputs.draft is not None and inputs.draft.before_pool is True:
         taken += inputs.draft.pool or 0.0  # charged by the target's width: between nothing and twice its size
         margin += inputs.draft.pool or 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
+from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes, rows_at
 from kvdiag.diagnosis.units import GIB
 
 STEP = 0.001
@@ -57,18 +58,30 @@ def least_on_the_way(inputs: SizingInputs, lowest: float, wanted: float) -> floa
 
 
 def growth_outside(inputs: SizingInputs, budget: Budget) -> float:
-    """GiB that a draft's pool takes from the reserve for each GiB more of budget; 0 when the budget pays for it.
+    """GiB that a draft's pool and the request table take from the reserve for each GiB more of budget.
 
-    Up to 0.5.13 a draft keeps as many tokens as the target and nobody budgets them: c_draft / c.
+    Up to 0.5.13 a draft keeps as many tokens as the target and nobody budgets them: c_draft / c. The table grows with
+    the tokens between the bounds of SGLang's own estimate: 512 rows for each full-length request that fits.
     """
     draft, way = inputs.draft, budget.arithmetic
-    if draft is None or way is None or not draft.pool or not draft.tokens or draft.before_pool is True:
+    if way is None or budget.kv.value <= 0 or way.bytes_per_reported_token <= 0:
         return 0.0
-    each = draft.pool * GIB / (draft.tokens + inputs.page_size)
-    if budget.kv.value <= 0 or way.bytes_per_reported_token <= 0:
-        return 0.0
+    each = table_growth(inputs)
+    if draft is not None and draft.pool and draft.tokens and draft.before_pool is not True:
+        each += draft.pool * GIB / (draft.tokens + inputs.page_size)
     share = max(0.0, way.kv_gib(budget.kv.value)) / budget.kv.value if way.state_scales else 1.0
     return each / way.bytes_per_reported_token * share
+
+
+def table_growth(inputs: SizingInputs) -> float:
+    """Bytes by which the request table grows a token, where SGLang counts its rows from the tokens."""
+    if not inputs.tokens or not inputs.context_length:
+        return 0.0
+    rows = [rows_at(inputs, count) for count in (inputs.tokens, inputs.tokens + inputs.context_length)]
+    if rows[0] is None or rows[1] is None:
+        return 0.0
+    tables = [request_table_bytes(count, inputs.context_length) for count in (rows[0], rows[1])]
+    return (tables[1] - tables[0]) / inputs.context_length
 
 
 def printed_share(inputs: SizingInputs, budget: Budget) -> float:

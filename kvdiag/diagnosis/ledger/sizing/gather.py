@@ -14,6 +14,7 @@ from kvdiag.diagnosis.events.kv_pool import (
     PostCapturePool,
     SlidingWindowPool,
     SlidingWindowUsage,
+    UnifiedPool,
 )
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.ready import ServerLimits
@@ -132,6 +133,7 @@ def _pools(launch: Launch, ledger: Ledger | None) -> PrintedPools:
         swa_gib=window.size.gib if window and window.size is not None else None,
         state_slots=ledger.mamba_slots,
         state_gib=ledger.mamba_size.gib if ledger.mamba_size is not None else None,
+        speculative_state_gib=ledger.mamba_speculative.gib if ledger.mamba_speculative is not None else None,
         bytes_per_full_token=rate.bytes_per_token if rate else None,
         available_bytes=int(rate.available) if rate and rate.available is not None else None,
     )
@@ -180,6 +182,8 @@ def _family(
         return Family.LINEAR
     target = [pool for pool in ledger.pools if pool.model is Model.TARGET] if ledger else []
     if launch.has(SlidingWindowPool, SlidingWindowUsage) or any(pool.sliding_window for pool in target):
+        return Family.SWA
+    if launch.has(UnifiedPool) and geometry is not None and geometry.swa_layers:
         return Family.SWA
     sparse = is_sparse(architecture, geometry)
     latent = bool(geometry and geometry.kv_lora_rank)

@@ -65,7 +65,8 @@ class RankMemory:
 class PrintedPools:
     """What the pool lines of the smallest rank print: tokens, and GiB to two decimals.
 
-    figures  how many printed sizes make up `gib`, for the rounding: K and V apart are two
+    figures                how many printed sizes make up `gib`, for the rounding: K and V apart are two
+    state_gib              all request states; `speculative_state_gib` is the part of them for draft tokens
     """
 
     tokens: int | None = None

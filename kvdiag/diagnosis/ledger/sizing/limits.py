@@ -205,6 +205,18 @@ def _exact(inputs: SizingInputs, budget: Budget, gap: float) -> Limit:
             smallest=smallest,
             costs=costs,
         )
+    surplus = surplus_after_pool(inputs, budget)
+    twice = way.window is not None and way.split is SplitRule.DOUBLE_COUNT
+    if twice and surplus is not None and surplus > _UNALLOCATED:
+        return Limit(
+            kind=LimitedBy.SIZING_FAULT,
+            sentence=f"{surplus:.2f} GiB of the budget were not allocated: the release counts window layers twice",
+            gap=gap,
+            fault="swa-cell-double-count",
+            fault_gib=surplus,
+            smallest=smallest,
+            costs=costs,
+        )
     overshoot = _overshoot(inputs, budget)
     if overshoot > _NOTABLE:
         return Limit(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvdiag.diagnosis.events.distributed import MemoryProfile
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.launches import FAILURES, Launch
-from kvdiag.diagnosis.ledger.model import Basis, Ledger, Model, Moment, Pool, Reading
+from kvdiag.diagnosis.ledger.model import Basis, KVPool, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.sizing.inputs import RankMemory
 
 
@@ -26,7 +26,7 @@ def rank_memory(launch: Launch, ledger: Ledger) -> RankMemory:
         after_weights=after_weights,
         usage=booked_gib(ledger, Pool.WEIGHTS, Model.TARGET, printed=True),
         pool_end=_available(pool_end),
-        after_pool=_came_back(readings, pool_end),
+        after_pool=_came_back(ledger, pool_end),
         end=_end(launch, ledger),
         lowest=_lowest(readings, pool_end),
         graphs=booked_gib(ledger, Pool.CUDA_GRAPHS, Model.TARGET),
@@ -72,17 +72,21 @@ def first_reading(readings: Sequence[Reading], moment: Moment, model: Model) -> 
     return next((r for r in readings if r.moment is moment and r.model is model), None)
 
 
-def _came_back(readings: Sequence[Reading], pool_end: Reading | None) -> float | None:
-    """The highest reading between the target's pool and the first capture."""
+def _came_back(ledger: Ledger, pool_end: Reading | None) -> float | None:
+    """The highest reading between the target's pool and the first capture; after a draft's pool, with that pool."""
     if pool_end is None:
         return None
-    later = readings[list(readings).index(pool_end) + 1 :]
-    seen = []
-    for reading in later:
-        if reading.moment is Moment.CUDA_GRAPH_END or reading.moment is Moment.READY:
+    readings, seen = ledger.readings, []
+    for reading in readings[readings.index(pool_end) + 1 :]:
+        if reading.moment in (Moment.CUDA_GRAPH_END, Moment.READY):
             break
-        seen.append(reading.available.gib)
+        made = [pool.size for pool in ledger.draft_pools if pool.size is not None and _is_before(pool, reading)]
+        seen.append(reading.available.gib + sum(size.gib for size in made))
     return max(seen) if seen else None
+
+
+def _is_before(pool: KVPool, reading: Reading) -> bool:
+    return bool(pool.lines) and pool.lines[0].place < reading.line.place
 
 
 def _lowest(readings: Sequence[Reading], pool_end: Reading | None) -> float | None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
 from kvdiag.diagnosis.ledger.sizing.release import Release, release
+
+ROW_BYTES = 2048
+"""Bytes by which the request table grows a token where SGLang counts its rows: 512 / context × context × 4."""
+_ERAS = ("0.3.6", "0.4.7", "0.5.10", "0.5.14")
+"""First releases of the four ways to clamp max_running_requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,38 @@ def running_requests(
         limit = state_slots // max(1, per_request)
         formula = f"{state_slots:,} state slots // {max(1, per_request)} a request = {limit:,}"
     return RequestLimit(limit, formula)
+
+
+def matching_limits(inputs: SizingInputs, tokens: int) -> list[RequestLimit]:
+    """The limit at so many tokens by each way of counting that gives the reported one at the log's own count."""
+    known, context = inputs.tokens, inputs.context_length
+    if not known or not context or inputs.running_requests is None:
+        return []
+    found = []
+    for at in _eras(inputs):
+
+        def limit(count: int, at: Release = at) -> RequestLimit:
+            dp = inputs.dp if inputs.dp_attention else 1
+            return running_requests(count, context, at, given=inputs.max_running_requests, dp=dp)
+
+        if limit(known).limit == inputs.running_requests:
+            found.append(limit(tokens))
+    return found
+
+
+def rows_at(inputs: SizingInputs, tokens: int) -> int | None:
+    """Requests that may run at another number of tokens, where nobody sets a limit; the log's own where it is set."""
+    if inputs.max_running_requests is not None:
+        return inputs.running_requests
+    limits = {one.limit for one in matching_limits(inputs, tokens)}
+    return limits.pop() if len(limits) == 1 else inputs.running_requests
+
+
+def _eras(inputs: SizingInputs) -> tuple[Release, ...]:
+    if inputs.release.exact is not None:
+        return (inputs.release.exact,)
+    ends = (*_ERAS[1:], None)
+    return tuple(release(first) for first, end in zip(_ERAS, ends, strict=True) if inputs.release.may(first, end))
 
 
 def request_table_bytes(requests: int, context: int, draft_tokens: int = 0) -> int:

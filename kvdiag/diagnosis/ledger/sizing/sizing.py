@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvdiag.diagnosis import provenance
-from kvdiag.diagnosis.ledger.sizing import requests as limits_on_requests
+from kvdiag.diagnosis.ledger.sizing import requests
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
 from kvdiag.diagnosis.ledger.sizing.automatic import FractionCheck, with_automatic
 from kvdiag.diagnosis.ledger.sizing.budget import FORMULA, Budget, compute, implied_fraction
@@ -15,11 +15,7 @@ from kvdiag.diagnosis.ledger.sizing.estimate import Estimate
 from kvdiag.diagnosis.ledger.sizing.free_memory import Fractions, fractions, wanted_free
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.limits import Limit, LimitedBy, cap_binds, decide
-from kvdiag.diagnosis.ledger.sizing.release import Release, release
 from kvdiag.diagnosis.ledger.sizing.stored import to_document
-
-_REQUEST_ERAS = ("0.3.6", "0.4.7", "0.5.10", "0.5.14")
-"""First releases of the four ways to clamp max_running_requests."""
 
 LineReference = Callable[[tuple[int, int]], object]
 
@@ -154,13 +150,7 @@ def check_requests(inputs: SizingInputs) -> RequestCheck | None:
         return None
     if not tokens or not context:
         return RequestCheck(reported, "unknown", "the log lacks the pool's tokens or the context length")
-    formulas = []
-    for at in _eras(inputs):
-        limit = limits_on_requests.running_requests(
-            tokens, context, at, given=inputs.max_running_requests, dp=inputs.dp if inputs.dp_attention else 1
-        )
-        if limit.limit == reported and limit.formula not in formulas:
-            formulas.append(limit.formula)
+    formulas = list(dict.fromkeys(limit.formula for limit in requests.matching_limits(inputs, tokens)))
     room = reported * context
     if room < tokens:
         return RequestCheck(
@@ -176,15 +166,6 @@ def check_requests(inputs: SizingInputs) -> RequestCheck | None:
         f"max_running_requests {reported:,} does not shrink the pool; it is reached only when requests average "
         f"under {tokens // max(1, reported):,} tokens",
         tuple(formulas),
-    )
-
-
-def _eras(inputs: SizingInputs) -> tuple[Release, ...]:
-    if inputs.release.exact is not None:
-        return (inputs.release.exact,)
-    ends = (*_REQUEST_ERAS[1:], None)
-    return tuple(
-        release(first) for first, end in zip(_REQUEST_ERAS, ends, strict=True) if inputs.release.may(first, end)
     )
 
 

@@ -106,11 +106,21 @@ def _with_states(inputs: SizingInputs, base: Arithmetic, kv: float) -> Arithmeti
     )
     printed = pools.state_gib
     if printed is not None:
-        charged = printed + (pools.speculative_state_gib or 0.0)
-        slots = pools.state_slots
-        if slots and inputs.release.reaches("0.5.17") is not True:
-            charged *= slots / (slots + 1)  # one slot more is allocated than charged, before 0.5.17
-        return replace(base, state=charged, state_of=kv, state_scales=not by_slots)
+        charged = printed - spare_states(inputs)
+        slot = (printed - (pools.speculative_state_gib or 0.0)) / (pools.state_slots + 1) if pools.state_slots else 0.0
+        fixed = _fixed_states(inputs)
+        if pools.speculative_state_gib and not fixed:
+            slot += pools.speculative_state_gib / ((inputs.running_requests or 0) + 1)
+        before = inputs.release.within("0.5.7", "0.5.13") is True and 0 < fixed < kv
+        return replace(
+            base,
+            state=charged,
+            state_of=kv,
+            state_scales=not by_slots,
+            state_fixed=fixed,
+            state_after=fixed if before else 0.0,
+            state_slot=0.0 if by_slots else slot,
+        )
     ratio = DEFAULT_RATIO if inputs.mamba_ratio is None else inputs.mamba_ratio
     return replace(
         base,
@@ -119,6 +129,31 @@ def _with_states(inputs: SizingInputs, base: Arithmetic, kv: float) -> Arithmeti
         state_scales=True,
         assumptions=(*base.assumptions, f"states take {ratio:g} / (1 + {ratio:g}) of the budget"),
     )
+
+
+def _fixed_states(inputs: SizingInputs) -> float:
+    """GiB of draft tokens' states that a larger budget does not change: the given limit runs, not the slots."""
+    pools, given, running = inputs.pools, inputs.max_running_requests, inputs.running_requests
+    if not pools.speculative_state_gib or given is None or running is None:
+        return 0.0
+    by_limit = running == max(1, given // max(1, inputs.dp if inputs.dp_attention else 1))
+    if not by_limit:
+        return 0.0
+    spare = pools.speculative_state_gib / (running + 1) if inputs.release.reaches("0.5.17") is not True else 0.0
+    return pools.speculative_state_gib - spare
+
+
+def spare_states(inputs: SizingInputs) -> float:
+    """GiB of request states that are allocated and not charged: one slot, and one request's draft states, up to 0.5.15.
+
+    Source: 0.5.3–0.5.15 mem_cache/memory_pool.py, MambaPool.__init__(): size + 1; charged since 0.5.17.
+    """
+    pools, running = inputs.pools, inputs.running_requests
+    if not pools.state_gib or not pools.state_slots or inputs.release.reaches("0.5.17") is True:
+        return 0.0
+    drafts = pools.speculative_state_gib or 0.0
+    spare = (pools.state_gib - drafts) / (pools.state_slots + 1)
+    return spare + (drafts / (running + 1) if running else 0.0)
 
 
 def _draft_ways(inputs: SizingInputs, ways: list[Arithmetic]) -> Iterable[Arithmetic]:

@@ -8,14 +8,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure before and after a change, with the bounds of the later value; None where the log does not tell."""
+    """One figure before and after a change, with the bounds of the later value; None where the log does not tell.
+
+    bound  "at most" or "at least" where the log does not show a part of the weights that every rank keeps whole:
+           the true figure lies on one side of `after`. A bound that is then None is not known
+    """
 
     before: float | None
     after: float | None
     low: float | None = None
     high: float | None = None
+    bound: str | None = None
 
-    def to_document(self, digits: int) -> dict[str, float | None]:
+    @property
+    def word(self) -> str:
+        """How the later value is to be said: "about", "at most" or "at least"."""
+        return self.bound or "about"
+
+    def to_document(self, digits: int) -> dict[str, float | str | None]:
         """Rounded; whole numbers where digits is 0."""
 
         def shown(value: float | None) -> float | None:
@@ -23,12 +33,13 @@ class Figure:
                 return None
             return int(value) if digits == 0 else round(value, digits)
 
-        return {
+        figures: dict[str, float | str | None] = {
             "before": shown(self.before),
             "after": shown(self.after),
-            "low": shown(self.after if self.low is None else self.low),
-            "high": shown(self.after if self.high is None else self.high),
+            "low": shown(self.after if self.low is None and self.bound is None else self.low),
+            "high": shown(self.after if self.high is None and self.bound is None else self.high),
         }
+        return figures if self.bound is None else {**figures, "bound": self.bound}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ class Scenario:
     def to_document(self) -> dict[str, Any]:
         """JSON values. Host memory in 10^9 bytes a rank, other sizes in GiB."""
 
-        def figure(value: Figure | None, digits: int) -> dict[str, float | None] | None:
+        def figure(value: Figure | None, digits: int) -> dict[str, float | str | None] | None:
             return None if value is None else value.to_document(digits)
 
         return {

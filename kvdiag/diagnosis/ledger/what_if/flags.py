@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvdiag.diagnosis.ledger.sizing import dsa, mha, requests
+from kvdiag.diagnosis.ledger.sizing import dsa, mha
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.linear import DEFAULT_RATIO
+from kvdiag.diagnosis.ledger.sizing.requests import rows_at
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, Launch
-from kvdiag.diagnosis.units import GIB
 
 
 def changed_launch(sizing: Sizing, base: Launch, change: Change) -> Launch:
@@ -29,10 +29,11 @@ def running_limit(sizing: Sizing, launch: Launch, change: Change, tokens: int) -
     if change.max_running_requests is not None:
         limit = change.max_running_requests // max(1, _dp(inputs, change))
         limit = min(max(1, limit), max(1, tokens // 2))
-    elif inputs.running_requests is not None:
-        limit = inputs.running_requests
     else:
-        return None
+        known = rows_at(inputs, tokens)
+        if known is None:
+            return None
+        limit = known
     slots = change.max_mamba_cache_size
     if slots is not None:
         limit = min(limit, slots // _slots_per_request(inputs))
@@ -96,17 +97,20 @@ def _ranks(sizing: Sizing, launch: Launch, change: Change) -> Launch:
     ratio = _head_ratio(inputs, now, then)
     way = _scaled(launch.arithmetic, ratio)
     after = launch.opening - usage * now / then
+    more = then > now
     return replace(
         launch,
         arithmetic=way,
         after_weights=after,
         target_cell=launch.target_cell * ratio,
         fixed=launch.fixed + usage * (now / then - 1),
-        shaky=launch.shaky + abs(usage * (1 - now / then)) * 0.1,
+        bound="at most" if more else "at least",
+        least_after=launch.after_weights if more else None,
+        most_after=None if more else launch.after_weights,
         notes=(
             *launch.notes,
-            f"weights are taken to shrink with the ranks ({usage:.2f} × {now}/{then} GiB); what every rank keeps whole "
-            "does not, so a larger --tp-size gains less than this",
+            f"weights are taken to divide over the ranks ({usage:.2f} × {now}/{then} GiB); norms, routers and low-rank "
+            f"parts that every rank keeps whole do not, so tokens are {'at most' if more else 'at least'} this",
             "the new ranks are taken to be cards like these",
         ),
     )
@@ -136,10 +140,10 @@ def _dp_attention(sizing: Sizing, launch: Launch, groups: int, tp: int) -> Launc
         launch,
         notes=(
             *launch.notes,
-            "attention weights are then kept by more ranks, which the log cannot size: tokens of a rank are an upper "
-            "bound, and the gain is in the sum over the DP ranks",
+            "attention weights are then kept by more ranks, which the log cannot size: tokens of a rank are at most "
+            "this, and the gain is in the sum over the DP ranks",
         ),
-        shaky=launch.shaky + 0.1 * launch.budget if launch.budget > 0 else launch.shaky,
+        bound="at most" if groups > (inputs.dp if inputs.dp_attention else 1) else "at least",
     )
 
 
@@ -255,12 +259,10 @@ def _request_table(sizing: Sizing, launch: Launch, change: Change) -> Launch:
         if change.context_length is not None and context is None and running is None:
             raise CannotTell("the log does not print context length and request limit, so their table is not known")
         return replace(launch, arithmetic=way)
-    now = requests.request_table_bytes(running, context)
     rows = running
     if change.max_running_requests is not None:
         rows = max(1, change.max_running_requests // max(1, _dp(inputs, change)))
-    then = requests.request_table_bytes(rows, change.context_length or context)
-    return replace(launch, arithmetic=way, fixed=launch.fixed + (then - now) / GIB)
+    return replace(launch, arithmetic=way, rows=rows, context=change.context_length or context)
 
 
 def _graphs(sizing: Sizing, launch: Launch, change: Change) -> Launch:

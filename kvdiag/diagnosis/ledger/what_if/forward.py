@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
+from kvdiag.diagnosis.ledger.sizing.cell import LATENT_ROW
 from kvdiag.diagnosis.ledger.sizing.free_memory import end_free, lowest_free
-from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
+from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
+from kvdiag.diagnosis.ledger.sizing.mha import element_size
+from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes, rows_at
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.units import GIB
 
@@ -26,6 +29,10 @@ class Launch:
     fixed        GiB that appear or go outside the pools: draft weights, request table, graphs
     shaky        GiB by which `fixed` and after_weights may be off
     lost         GiB of the budget that the log's pool does not have, whatever the cause; negative when it has more
+    context      length of a row of the request table; None where the log does not tell
+    rows         its rows where a limit is set; None where SGLang counts them from the tokens
+    bound        "at most" or "at least" where an unknown part of the weights makes the figure a bound
+    least_after  after_weights at its lowest, most_after at its highest; None where it is known
     """
 
     opening: float
@@ -37,6 +44,11 @@ class Launch:
     fixed: float = 0.0
     shaky: float = 0.0
     lost: float = 0.0
+    context: int | None = None
+    rows: int | None = None
+    bound: str | None = None
+    least_after: float | None = None
+    most_after: float | None = None
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -75,6 +87,8 @@ def base_launch(sizing: Sizing) -> Launch:
         target_cell=_stored_cell(sizing, budget),
         draft_cell=_draft_cell(inputs),
         lost=lost,
+        context=inputs.context_length,
+        rows=inputs.running_requests if inputs.max_running_requests is not None else None,
     )
 
 
@@ -99,13 +113,27 @@ def tokens_of(sizing: Sizing, base: Launch, then: Launch) -> int:
     return moved
 
 
+def taken_more(sizing: Sizing, base: Launch, then: Launch, tokens: int) -> float:
+    """GiB that the changed launch takes more: pools, the request table, and what is fixed."""
+    before = sizing.inputs.tokens or 0
+    pools = then.pools_gib(tokens) - base.pools_gib(before)
+    return pools + table_gib(sizing, then, tokens) - table_gib(sizing, base, before) + then.fixed
+
+
+def table_gib(sizing: Sizing, launch: Launch, tokens: float) -> float:
+    """GiB of the request table at so many tokens; 0 where the log does not tell its rows."""
+    rows = launch.rows if launch.rows is not None else rows_at(sizing.inputs, int(tokens))
+    if rows is None or launch.context is None:
+        return 0.0
+    return request_table_bytes(rows, launch.context) / GIB
+
+
 def free_of(sizing: Sizing, base: Launch, then: Launch) -> float | None:
     """GiB free at the end of the changed launch; None where this log does not reach its end."""
     end = end_free(sizing.inputs)
     if end is None:
         return None
-    before = sizing.inputs.tokens or 0
-    return end - (then.pools_gib(tokens_of(sizing, base, then)) - base.pools_gib(before)) - then.fixed
+    return end - taken_more(sizing, base, then, tokens_of(sizing, base, then))
 
 
 def lowest_of(sizing: Sizing, base: Launch, then: Launch) -> float | None:
@@ -113,9 +141,7 @@ def lowest_of(sizing: Sizing, base: Launch, then: Launch) -> float | None:
     lowest = lowest_free(sizing.inputs)
     if lowest is None:
         return None
-    before = sizing.inputs.tokens or 0
-    more = then.pools_gib(tokens_of(sizing, base, then)) - base.pools_gib(before)
-    return lowest - more - then.fixed
+    return lowest - taken_more(sizing, base, then, tokens_of(sizing, base, then))
 
 
 def page_of(launch: Launch) -> int:
@@ -130,6 +156,8 @@ def _stored_cell(sizing: Sizing, budget: Budget) -> float:
     assert way is not None
     if way.window is not None and way.window_tokens is not None:
         return way.window.full  # the window pool stays as it is
+    if cell is not None and element_size(inputs.kv_dtype) == 0.5 and cell.basis == "geometry":
+        return cell.charged.value  # its pool line may leave the scales out
     if cell is not None and cell.stored is not None and inputs.pools.tokens:
         if cell.stored.low * 0.998 <= cell.charged.value <= cell.stored.high * 1.002:
             return cell.charged.value  # what is stored is what is charged, within the printed digits
@@ -141,6 +169,8 @@ def _stored_cell(sizing: Sizing, budget: Budget) -> float:
 
 def _draft_cell(inputs: SizingInputs) -> float:
     draft = inputs.draft
+    if draft is not None and draft.pool is None and inputs.family is Family.MLA and draft.weights is not None:
+        return LATENT_ROW * element_size(inputs.kv_dtype) * draft.layers  # 0.4.3 and 0.4.4 print no line of it
     if draft is None or not draft.pool or not draft.tokens:
         return 0.0
     return draft.pool * GIB / (draft.tokens + inputs.page_size)

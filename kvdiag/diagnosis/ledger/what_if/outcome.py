@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.free_memory import end_free
+from kvdiag.diagnosis.ledger.sizing.requests import ROW_BYTES, matching_limits
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.answer import Figure
 from kvdiag.diagnosis.ledger.what_if.change import Change
@@ -31,7 +32,18 @@ class Outcome:
         margin = self.margin(after)
         page = page_of(self.then)
         low, high = max(0, int(after - margin) // page * page), int(after + margin) // page * page
-        return Figure(before, after, min(after, low), max(after, self._capped(high)))
+        if self.then.bound is None:
+            return Figure(before, after, min(after, low), max(after, self._capped(high)))
+        least, most = self._at(self.then.least_after), self._at(self.then.most_after)
+        if self.then.bound == "at most":
+            return Figure(before, after, least, max(after, self._capped(high)), "at most")
+        return Figure(before, after, min(after, low), most, "at least")
+
+    def _at(self, after_weights: float | None) -> int | None:
+        """Tokens with other weights: the far end of a bound; None where it is not known."""
+        if after_weights is None:
+            return None
+        return tokens_of(self.sizing, self.base, replace(self.then, after_weights=after_weights))
 
     def margin(self, after: int) -> float:
         """Tokens by which the printed digits leave the count open."""
@@ -45,6 +57,8 @@ class Outcome:
             loose += HALF_DIGIT * (2 - then.fraction)
         else:
             after = after - before
+        if then.budget != base.budget or then.arithmetic != base.arithmetic:
+            loose += then.arithmetic.state_slot
         return then.arithmetic.page + abs(after) * relative + loose * GIB / then.arithmetic.bytes_per_reported_token
 
     def _capped(self, tokens: int) -> int:
@@ -64,9 +78,12 @@ class Outcome:
         tokens = tokens_of(self.sizing, self.base, self.then)
         cells = self.then.target_cell + self.then.draft_cell
         margin = 0.0 if self.then == self.base else self.margin(tokens) * cells / GIB + self.then.shaky
-        draft = self.sizing.inputs.draft
+        inputs = self.sizing.inputs
+        if self.then.rows is None and tokens != inputs.tokens and not matching_limits(inputs, tokens):
+            margin += abs(tokens - (inputs.tokens or 0)) * ROW_BYTES / GIB  # the table may grow with the tokens
+        draft = inputs.draft
         if draft is not None and draft.pool and self.then.draft_cell:
-            moved = abs(tokens - (self.sizing.inputs.tokens or 0)) * self.then.draft_cell / GIB
+            moved = abs(tokens - (inputs.tokens or 0)) * self.then.draft_cell / GIB
             margin += moved * HALF_DIGIT * draft.figures / draft.pool
         return Figure(end, after, after - margin - HALF_DIGIT, after + margin + HALF_DIGIT)
 
@@ -113,6 +130,7 @@ class Outcome:
             count(tokens.after, most, then_groups),
             count(tokens.low, most, then_groups),
             count(tokens.high, most, then_groups),
+            tokens.bound,
         )
 
     def total(self, tokens: Figure) -> Figure | None:
@@ -127,6 +145,7 @@ class Outcome:
             tokens.after * after,
             None if tokens.low is None else tokens.low * after,
             None if tokens.high is None else tokens.high * after,
+            tokens.bound,
         )
 
     def host(self, tokens: Figure) -> Figure | None:
@@ -151,7 +170,10 @@ class Outcome:
 
     def pool(self, tokens: Figure) -> Figure:
         """GiB of the target's pools."""
-        return Figure(_pool(self.base, tokens.before), _pool(self.then, tokens.after))
+        before, after = _pool(self.base, tokens.before), _pool(self.then, tokens.after)
+        if tokens.bound is None:
+            return Figure(before, after)
+        return Figure(before, after, _pool(self.then, tokens.low), _pool(self.then, tokens.high), tokens.bound)
 
 
 def _pool(launch: Launch, tokens: float | None) -> float | None:

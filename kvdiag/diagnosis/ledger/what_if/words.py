@@ -6,6 +6,7 @@ from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
 from kvdiag.diagnosis.ledger.what_if.answer import Figure
+from kvdiag.diagnosis.ledger.what_if.forward import table_gib
 from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
 from kvdiag.diagnosis.units import GIB
 
@@ -29,12 +30,14 @@ def equations(outcome: Outcome, tokens: Figure, free: Figure | None) -> list[str
     lines.append(
         f"tokens = --max-total-tokens = {int(tokens.after):,}"
         if capped
-        else f"tokens = {kept} GiB × 2^30 / {cell:,.0f} B = about {int(tokens.after):,}"
+        else f"tokens = {kept} GiB × 2^30 / {cell:,.0f} B = {tokens.word} {int(tokens.after):,}"
     )
     if free is not None and free.after is not None and free.before is not None and then != base:
         more = then.pools_gib(tokens.after) - base.pools_gib(tokens.before or 0)
+        table = table_gib(outcome.sizing, then, tokens.after) - table_gib(outcome.sizing, base, tokens.before or 0)
+        rows = f" {_change(-table)} for the request table" if abs(table) >= HALF_DIGIT else ""
         fixed = f" {_change(-then.fixed)} outside the pools" if abs(then.fixed) >= HALF_DIGIT else ""
-        lines.append(f"free = {free.before:.2f} {_change(-more)} for the pools{fixed} = {free.after:.2f} GiB")
+        lines.append(f"free = {free.before:.2f} {_change(-more)} for the pools{rows}{fixed} = {free.after:.2f} GiB")
         if then.draft_cell and tokens.before is not None and tokens.after != tokens.before:
             draft = tokens.after * then.draft_cell / GIB - tokens.before * base.draft_cell / GIB
             lines.append(f"of the pools, {_change(draft)} GiB are the draft's, at {then.draft_cell:,.0f} B a token")
