@@ -84,14 +84,22 @@ def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
     if tokens is not None and not dead:
         figure = words.tokens(tokens) if is_observed else words.about(tokens)
         notes = ["as observed"] if is_observed else [_change(found["tokens"]), _span(found["tokens"], words.tokens)]
-        told["tokens"] = (guess + figure, _joined(notes))
+        told["tokens"] = (_word(found["tokens"], guess) + figure, _joined(notes))
     if requests is not None and not dead:
-        told["requests"] = (guess + words.tokens(requests), f"of {words.tokens(each)} tokens each" if each else "")
+        told["requests"] = (
+            _word(found["requests"], guess) + words.tokens(requests),
+            f"of {words.tokens(each)} tokens each" if each else "",
+        )
     if free is not None and not dead:
         notes = ["as observed" if is_observed else _span(found["free_gib"], words.gib)]
         notes += [f"wanted {wanted:.1f}".removesuffix(".0")] if wanted else []
         told["free"] = (f"{guess}{words.gib(free)} GiB", _joined(notes))
     return tuple(Outcome(key, name, *told[key]) for key, name in NAMES.items())
+
+
+def _word(figure: dict[str, Any], guess: str) -> str:
+    """How a figure is said: "at most ", where the log shows one side of it, else as any prediction."""
+    return f"{figure['bound']} " if figure.get("bound") else guess
 
 
 def _joined(parts: list[str]) -> str:

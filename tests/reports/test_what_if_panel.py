@@ -117,3 +117,9 @@ def test_the_script_is_told_the_same_words(client: Client, address: str) -> None
     body = client.get(f"{address}what-if", {"launch": "1", "mem_fraction_static": "0.9"}).json()
     assert body["shown"] == json.loads(json.dumps(shown(mem_fraction_static="0.9").to_json()))
     assert body["figure"]["data"]
+
+
+def test_more_ranks_are_told_as_at_most_with_the_least_beside_it() -> None:
+    figure, note = told(shown(tp_size="16"))["tokens"]
+    assert figure.startswith("at most ")
+    assert " to " in note
