@@ -18,7 +18,7 @@ from ingest.arrival import CHUNK, Arrival, Writer, check_free_disk, plain_name
 from ingest.content_encoding import decoded
 from ingest.refusals import Refused, empty, too_large
 from ingest.retention import refuse_full
-from ingest.sender import Sender, refuse_other_sites, sender_of
+from ingest.sender import Sender, refuse_forged, refuse_other_sites, sender_of
 from ingest.services import Accepted, Options, accept_upload, known_key
 
 PASTED = "pasted.log"
@@ -161,6 +161,7 @@ def take_form(request: HttpRequest, sender: Sender) -> Accepted:
     with Arrival(sender.limit) as arrival:
         request.upload_handlers = [IntoArrival(request, arrival)]  # type: ignore[list-item]
         fields = read_fields(request)
+        refuse_forged(request)
         text = fields.get("text", "")
         if text.strip():
             arrival.take(PASTED, [text.encode()])

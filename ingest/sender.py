@@ -16,6 +16,7 @@ from ingest.refusals import Refused
 from teams import access
 from teams.current import home_of
 from teams.models import Team
+from teams.own_forms import is_ours, is_unplaced
 from teams.tokens import hash_secret
 
 SESSION_KEY = "uploader"
@@ -129,11 +130,22 @@ def refuse_other_sites(request: HttpRequest) -> None:
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     elsewhere = site not in (None, "same-origin", "none")
-    # "null" is what a page with `Referrer-Policy: no-referrer` sends for its own forms; Sec-Fetch-Site tells it apart
-    if site is None and origin not in (None, "null"):
+    if is_unplaced(request):  # our own form has its token, which `refuse_forged` looks at once it is read
+        elsewhere = request.content_type != "multipart/form-data"
+    elif site is None and origin is not None:
         elsewhere = urlsplit(origin).netloc != request.get_host()
     if elsewhere:
-        raise Refused(403, "cross_site", "Another web site tried to send this log through your browser.")
+        raise _sent_elsewhere()
+
+
+def refuse_forged(request: HttpRequest) -> None:
+    """The same for a form that has been read, of which the browser did not say where it comes from."""
+    if is_unplaced(request) and not is_ours(request):
+        raise _sent_elsewhere()
+
+
+def _sent_elsewhere() -> Refused:
+    return Refused(403, "cross_site", "Another web site tried to send this log through your browser.")
 
 
 def may_manage(request: HttpRequest, upload: Any) -> bool:

@@ -107,7 +107,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "kvdiag.middleware.OwnForms",
+    "teams.own_forms.OwnForms",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "teams.middleware.TokenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -227,7 +227,7 @@ CSRF_FAILURE_VIEW = "kvdiag.error_pages.stale_form"
 if KVDIAG_TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
-# An address is the key to its report, so no page tells it; kvdiag.middleware.OwnForms knows our forms nevertheless.
+# An address is the key to its report, so no page tells it; teams.own_forms knows our forms nevertheless.
 SECURE_REFERRER_POLICY = "no-referrer"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"

@@ -228,6 +228,21 @@ def test_no_other_site_sends_through_its_visitors(curl, headers: dict[str, str])
     assert curl("report\n", **headers).status_code == 403
 
 
+def test_over_plain_http_a_form_of_unknown_place_needs_its_pages_token(client: Client) -> None:
+    """`Origin: null` and no more is what our page sends without scripts, and what a frame elsewhere can send."""
+
+    def sent(body: object, **more: str) -> int:
+        return client.post("/", body, HTTP_ORIGIN="null", HTTP_ACCEPT="text/html", **more).status_code
+
+    page = client.get("/").content.decode()
+    token = page.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
+    assert sent({"text": "report\n"}) == 403
+    assert sent({"text": "report\n", "csrfmiddlewaretoken": "a" * 64}) == 403
+    assert sent("report\n", content_type="text/plain") == 403
+    assert not Upload.objects.exists()
+    assert sent({"text": "report\n", "csrfmiddlewaretoken": token}) == 303
+
+
 @pytest.mark.parametrize(
     "headers",
     [
