@@ -29,11 +29,9 @@ from kvdiag.diagnosis.wrapping import Wrap, broken, whole_lines, wrap_of
 EVERY: Final = 256  # lines between two entries of the index
 _LONGEST: Final = 64 << 10  # characters of one line that log_range and search give
 _BREAKS: Final = re.compile(rb"[\s,;'\"](?=[^\s,;'\"]*$)")
-# What a name or a token may be disguised with: ASCII lookalikes, marks of no width, JSON's escapes of plain letters.
 _CONTROLS: Final = bytes({*range(32), 127} - {9, 10, 13})
-_DISGUISED: Final = re.compile(
-    rb"\xef[\xbb-\xbd]|\xc2[\x85\xa0]|\xe3\x80|\xe2[\x80\x81]|\xd8\x9c|[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]|\\u00[2-7]"
-)
+# What a name or a token may be disguised with: ASCII lookalikes, marks of no width, JSON's escapes of plain letters.
+_DISGUISED: Final = re.compile(rb"\xef[\xbb-\xbd]|\xc2[\x85\xa0]|\xe3\x80|\xe2[\x80\x81]|\xd8\x9c|\\u00[2-7]")
 _ESCAPED: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])")
 
 
@@ -286,7 +284,7 @@ def _masked(block: Block, copy: _Copy, masker: Masker, wrap: Wrap | None) -> byt
         data = data[: len(data) - len(rest)]
     if not data.isascii():
         data = _utf8(data)
-    data = without_escapes(data)
+    data = without_escapes(data).translate(None, _CONTROLS)
     if b"\r\n" in data:
         data = re.sub(rb"\r+\n", b"\n", data)
     if wrap is not None and not block.seen:
@@ -333,7 +331,7 @@ def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:
     spans = sensitive_lines(data, masker.triggers)
     if masker.has_own:
         spans = sorted({*spans, *(span for span in _line_spans(data) if masker.finds_own(data[slice(*span)]))})
-    if data.isascii() and b"\\u00" not in data and len(data.translate(None, _CONTROLS)) == len(data):
+    if data.isascii() and b"\\u00" not in data:
         return spans
     found = set(spans)
     end = -1

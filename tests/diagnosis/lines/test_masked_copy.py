@@ -148,6 +148,17 @@ def test_a_private_key_over_many_lines_is_not_in_the_copy(tmp_path: Path) -> Non
     assert copied.endswith("-----END RSA PRIVATE KEY-----\nb\n")
 
 
+def test_a_copy_is_as_readable_as_its_log(tmp_path: Path) -> None:
+    """Without the colours, what control characters are in it weigh more: none is kept."""
+    from kvdiag.diagnosis import diagnose
+
+    raw = (b"\x1b[38;5;123mLoad weight begin. avail mem=1.00 GB\x1b[0m \x01\n") * 60
+    (stored,) = store(raw, tmp_path)
+    assert stored.path.read_bytes() == b"Load weight begin. avail mem=1.00 GB \n" * 60
+    with stored.path.open("rb") as copy:
+        assert diagnose(Log("x", copy), is_masked=True).document["launches"]
+
+
 def test_search_finds_text_and_expressions_in_linear_time(tmp_path: Path) -> None:
     (stored,) = store(b"\n".join(b"Line %d of Text" % n for n in range(1, 2001)), tmp_path)
     assert search(stored.path, "LINE 17 ").lines == ((17, "Line 17 of Text"),)
