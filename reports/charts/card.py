@@ -18,7 +18,7 @@ def memory_budget(budget: Budget) -> Figure | None:
     placed = ordered(card)
     end = reach([card])
     zoom = _zoom(budget, card, placed, end)
-    top, low = ((0.56, 0.80), (0.15, 0.36)) if zoom else ((0.28, 0.72), (0.0, 0.0))
+    height, top, low = _rows(has_boundary=budget.boundary is not None, has_zoom=zoom is not None)
     data, notes, shapes = [], [], []
     for share, start in placed:
         if share.gib <= 0:
@@ -48,7 +48,7 @@ def memory_budget(budget: Budget) -> Figure | None:
     if zoom:
         _draw_funnel(budget, zoom, end, top, low, notes, shapes)
     layout = {
-        "height": 236 if zoom else 132,
+        "height": height,
         "barmode": "overlay",
         "margin": {"l": 2, "r": 2, "t": 4, "b": 4},
         "xaxis": {"range": [0, end], "visible": False},
@@ -60,6 +60,13 @@ def memory_budget(budget: Budget) -> Figure | None:
         layout["xaxis2"] = {"range": [0, zoom[1] - zoom[0]], "visible": False, "anchor": "y2"}
         layout["yaxis2"] = {"domain": list(low), "visible": False, "range": [-0.5, 0.5], "anchor": "x2"}
     return {"data": data, "layout": layout, "scale": scale_of(budget, card)}
+
+
+def _rows(*, has_boundary: bool, has_zoom: bool) -> tuple[int, tuple[float, float], tuple[float, float]]:
+    """The drawing's height, and where the card and its enlarged end lie in it: room only for what is written there."""
+    if has_zoom:
+        return (222, (0.58, 0.84), (0.15, 0.37)) if has_boundary else (192, (0.68, 0.98), (0.17, 0.42))
+    return (96, (0.04, 0.64), (0.0, 0.0)) if has_boundary else (64, (0.04, 0.96), (0.0, 0.0))
 
 
 def _zoom(budget: Budget, card: Card, placed: list[tuple[Share, float]], end: float) -> tuple[float, float] | None:

@@ -14,6 +14,9 @@ from reports.parts.causes import Causes
 from reports.parts.memory import Memory
 from reports.ruler import Ruler, advised_fraction, ruler_of
 
+# "Ready, nothing to fix.", "Failed while the KV pool is made."
+_OUTCOME = re.compile(r"^(?:Ready|Failed|Incomplete)(?:, nothing to fix| at the stage [\w ]+| while [\w ]+)?[.:]\s+")
+
 
 @dataclass
 class Verdict(Memory, Causes):
@@ -41,7 +44,7 @@ class Verdict(Memory, Causes):
     def verdict_line(self) -> str:
         verdict = str(self.launch.get("verdict") or "")
         # The outcome stands beside the sentence already.
-        rest = re.sub(r"^(?:Ready|Failed|Incomplete)(?:, nothing to fix| at the stage [\w ]+)?[.:]\s+", "", verdict)
+        rest = _OUTCOME.sub("", verdict)
         return rest[:1].upper() + rest[1:] if rest else verdict or "The log says too little for a verdict."
 
     @cached_property

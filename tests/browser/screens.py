@@ -53,11 +53,12 @@ def set_up() -> None:
     from kvdiag import urls
 
     call_command("migrate", verbosity=0)
-
-    def broken(request: Any) -> None:
-        raise RuntimeError("asked for")
-
     urls.urlpatterns.insert(0, path("broken/", broken))
+
+
+def broken(request: Any) -> None:
+    """A page that fails."""
+    raise RuntimeError("asked for")
 
 
 class Site:
@@ -215,7 +216,7 @@ def rest_of(site: Site) -> None:
     for name, address in (
         ("upload", "/"),
         ("rules", "/rules/"),
-        ("rule", "/rules/weights-exceed-budget/"),
+        ("rule", "/rules/weights-exceed-static-budget/"),
         ("api", "/api/"),
         ("limits", "/limits/"),
         ("design", "/design/"),
@@ -280,8 +281,8 @@ def reader(browser: Any, site: str, user: Any, width: int, scheme: str) -> Itera
     context.close()
 
 
-def take(page: Any, address: str, act: Callable[[Any], None] | None, file: Path) -> None:
-    """Opens a page, waits for its drawings, does what is to be done, and takes the whole of it."""
+def settle(page: Any, address: str, act: Callable[[Any], None] | None) -> None:
+    """Opens a page, waits for its drawings, does what is to be done."""
     page.goto(address, wait_until="load")
     page.wait_for_timeout(150)
     if page.evaluate(f"{LIVE_PARTS}.length"):
@@ -292,6 +293,11 @@ def take(page: Any, address: str, act: Callable[[Any], None] | None, file: Path)
         act(page)
         page.wait_for_timeout(400)
     page.wait_for_timeout(200)
+
+
+def take(page: Any, address: str, act: Callable[[Any], None] | None, file: Path) -> None:
+    """The whole of a page as a picture."""
+    settle(page, address, act)
     page.screenshot(path=file, full_page=True)
 
 
