@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -31,7 +32,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"{format_gib(held)} lay reserved but unused when {format_gib(oom.tried)} were asked for",
         why="The allocator held enough, but not in one piece.",
-        formula="reserved but unallocated ≥ asked for",
+        formula=worked("reserved but unallocated ≥ asked for", f"{gib(held)} ≥ {gib(oom.tried)}"),
         ranks=(oom.rank,),
         evidence=cite(oom, figure="reserved_unallocated_gib", value=to_gib(held, 4)),
         remedies=(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import gib, wanted, worked
 from kvdiag.diagnosis.rules._pricing import cell, raise_by_room, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cause_of_room,
@@ -40,7 +41,10 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}",
         why="What is wanted stays as slack for prefill, graphs and the allocator." if not cause else "",
-        formula="free at the end − wanted",
+        formula=worked(
+            "free at the end − wanted",
+            f"{gib(free.available)} − {gib(case.wanted_range[1])} = {gib(spare)}; {wanted(case)}",
+        ),
         evidence=cite(free, case.opening),
         remedies=remedies(raise_by_room(case)) if not cause and may_raise_fraction(case) else (),
         severity=Severity.INFO if cause else Severity.WARNING if is_short(case) else Severity.ADVICE,

@@ -35,7 +35,7 @@ def check(case: Case) -> Iterator[Finding]:
             ranks=(oom.rank,),
             evidence=cite(oom, figure="held_gib", value=to_gib(held, 4)),
             remedies=remedies(
-                lower_fraction(case, Bytes(max(0, (oom.tried or 0) - (oom.free or 0)))),
+                lower_fraction(case, judgements.shortage(case, oom)),
                 knob(
                     case,
                     "--disable-fast-image-processor",

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import host_tier_knobs
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 
@@ -29,7 +30,10 @@ def check(case: Case) -> Iterator[Finding]:
         yield Finding(
             summary=f"{short.free:,.2f} GB are free and {short.wanted:,.2f} GB asked for, yet refused: 10"
             " GB are kept back",
-            formula="free − 10 GB ≥ asked for",
+            formula=worked(
+                "free − 10 GiB against asked for, in GB",
+                f"{short.free:.2f} − 10.74 = {short.free - 10.74:.2f} against {short.wanted:.2f}",
+            ),
             evidence=cite(short, figure="free_gb", value=round(short.free, 2)),
             remedies=host_tier_knobs(case),
         )

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.ledger.model import Moment
+from kvdiag.diagnosis.rules._formulas import beyond_reserve, gib, worked
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, is_short, loader_memory_held, memory_came_back, reserve
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens, to_gib
@@ -34,12 +35,15 @@ def check(case: Case) -> Iterator[Finding]:
     idle = back if back is not None else excess if excess is not None else free.available if free is not None else None
     tokens = "" if case.tokens is None else f"The pool holds {format_tokens(case.tokens)} tokens, yet "
     beyond = "" if kept is None else f" beyond the reserve of {format_gib(kept)}"
+    stay = "came back after it was made" if back is not None else f"stay free{beyond}"
     tiny = case.tokens is not None and case.tokens <= case.thresholds.pool_tiny_tokens
     yield Finding(
-        summary=f"{tokens}{format_gib(idle or 0)} stay free{beyond}: loading buffers were counted as in use",
+        summary=f"{tokens}{format_gib(idle or 0)} {stay}: loading buffers were counted as in use",
         why="The budget was measured before the loader's buffers were released; the fraction and the"
         " context are innocent.",
-        formula="free after the pool − opening × (1 − mem_fraction_static)",
+        formula=_rise(case, back)
+        if back is not None
+        else beyond_reserve(case, case.after_pool.available if case.after_pool is not None else None),
         evidence=cite(case.after_pool, case.opening, case.limits, free, figure="kv_tokens", value=case.tokens),
         remedies=(
             Remedy(
@@ -75,3 +79,14 @@ def _came_back_everywhere(case: Case) -> bool:
             later = [r.available for r in ledger.readings if pool.line.place < r.line.place]
             rises.append(max(later, default=Bytes(0)) - pool.available > case.thresholds.reserve_excess)
     return len(rises) > 1 and all(rises)
+
+
+def _rise(case: Case, back: Bytes) -> str:
+    """The rise on a rank that shows it as large as it is."""
+    for ledger in case.ledgers:
+        pool = ledger.reading(Moment.POOL_END)
+        later = [] if pool is None else [r.available for r in ledger.readings if pool.line.place < r.line.place]
+        if pool is not None and later and max(later) - pool.available == back:
+            figures = f"{gib(max(later))} − {gib(pool.available)} = {gib(back)}"
+            return worked("most free later − free after the pool", figures)
+    return "most free later − free after the pool"

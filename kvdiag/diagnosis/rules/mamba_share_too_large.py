@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import MambaPool
 from kvdiag.diagnosis.ledger.model import Ledger
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import PRINT, cell, knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -53,7 +54,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"State slots take {format_gib(ledger.mamba_size)} beside {format_gib(ledger.kv_size)} of KV cache:"
         f" {ledger.mamba_slots} slots, where {wanted:g} requests need about {needed}",
-        formula="wanted requests × slots a request",
+        formula=worked("wanted requests × slots a request", f"{wanted:g} × {SLOTS_PER_REQUEST} = {needed}"),
         evidence=cite(pool, figure="mamba_slots", value=ledger.mamba_slots),
         remedies=remedies(
             Remedy(

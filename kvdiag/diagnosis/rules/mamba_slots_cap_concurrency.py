@@ -20,6 +20,7 @@ from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.requests import RunningLimit
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import knob, starting_value
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
@@ -61,7 +62,7 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"{slots or 'The'} state slots{per} let {limit or 'few'} requests run at once; tokens are"
         " not the limit",
         why="--max-running-requests has no effect above slots // slots a request, and the fraction is not the lever.",
-        formula="slots // slots a request",
+        formula=worked("slots // slots a request", f"{slots} // {each} = {slots // each}" if slots and each else ""),
         evidence=cite(line, case.launch.first(MambaPool), figure="max_running_requests", value=limit),
         remedies=(
             knob(

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import gib, worked
+from kvdiag.diagnosis.rules._formulas import wanted as origin
 from kvdiag.diagnosis.rules._pricing import raise_by_room, remedies
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, fraction_limits_pool, is_short, may_raise_fraction
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, to_gib
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
 @rule(severity=Severity.ADVICE)
@@ -32,10 +34,17 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"{format_gib(free.available - wanted)} a GPU could hold KV cache: --mem-fraction-static"
         f" {case.fraction:g} leaves {format_gib(free.available)} free, and {format_gib(wanted)} are wanted",
         why="No cap, no low rank and no fault in sizing explains what is left: only the fraction keeps the pool small.",
-        formula="fraction + (free at the end − wanted) / opening",
+        formula=worked("fraction + (free at the end − wanted) / opening", _figures(case, free.available, wanted)),
         evidence=cite(free, case.opening, case.after_pool),
         remedies=remedies(raise_by_room(case)),
         severity=Severity.WARNING if is_short(case) else Severity.ADVICE,
         confidence=Confidence.CERTAIN if excess_after_pool(case) is not None else Confidence.LIKELY,
         stake=to_gib(free.available - wanted) or 0.0,
     )
+
+
+def _figures(case: Case, free: Bytes, wanted: Bytes) -> str:
+    if not case.opening_size or case.fraction is None:
+        return ""
+    to = case.fraction + (free - wanted) / case.opening_size
+    return f"{case.fraction:g} + ({gib(free)} − {gib(wanted)}) / {gib(case.opening_size)} = {to:.3f}; {origin(case)}"

@@ -19,6 +19,7 @@ from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLarge, PoolEnd
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
+from kvdiag.diagnosis.rules._formulas import beyond_reserve
 from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import is_before, memory_ran_out, minimum_fraction, ranks_of, twice_the_ranks
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
@@ -43,7 +44,9 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"The token budget is negative ({profiled:,}): weights and reserve together are larger than the memory",
         why="The line names --max-total-tokens, which is not the cause: the profiled value itself is below zero.",
-        formula="after_weights − opening × (1 − mem_fraction_static)",
+        formula=beyond_reserve(
+            case, case.after_weights.available if case.after_weights is not None else None, "after_weights"
+        ),
         ranks=ranks_of([*lines, *pools]),
         evidence=cite(*lines[:2], *pools[:2], figure="kv_tokens", value=profiled)
         + cite(case.opening, case.after_weights),

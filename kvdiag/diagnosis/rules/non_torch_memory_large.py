@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.WARNING)
@@ -33,10 +34,13 @@ def check(case: Case) -> Iterator[Finding]:
         yield Finding(
             summary=f"The process holds {format_gib(outside)} outside PyTorch's allocator",
             why="A context and communicators alone are 1 to 2 GiB; expandable_segments cannot free the rest.",
-            formula="in use − allocated − reserved",
+            formula=worked(
+                "in use − allocated − reserved",
+                f"{gib(own)} − {gib(oom.allocated)} − {gib(oom.reserved_unallocated or 0)} = {gib(outside)}",
+            ),
             ranks=(oom.rank,),
             evidence=cite(oom, figure="non_torch_gib", value=to_gib(outside, 4)),
-            remedies=remedies(lower_fraction(case, Bytes(max(0, (oom.tried or 0) - (oom.free or 0))))),
+            remedies=remedies(lower_fraction(case, judgements.shortage(case, oom))),
             stake=to_gib(outside) or 0.0,
         )
         return

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.WARNING)
@@ -34,7 +35,7 @@ def check(case: Case) -> Iterator[Finding]:
             evidence=cite(oom, figure="held_gib", value=to_gib(foreign, 4)),
             remedies=remedies(
                 Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
-                lower_fraction(case, Bytes(max(0, (oom.tried or 0) - (oom.free or 0)))),
+                lower_fraction(case, judgements.shortage(case, oom)),
             ),
             severity=Severity.CRITICAL,
             confidence=Confidence.LIKELY,
@@ -49,7 +50,10 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"{format_gib(held)} of the card were in use before loading:"
         f" {format_gib(case.opening.available)} were free",
         why="Another process, or what is left of a dead one, holds it. The budget is a share of what was free.",
-        formula="card − free before loading − this process's own start",
+        formula=worked(
+            "card − free before loading − this process's own start",
+            f"{gib(card)} − {gib(case.opening.available)} − {gib(card - case.opening.available - held)} = {gib(held)}",
+        ),
         evidence=(*cite(line, figure="capacity_gib", value=to_gib(card, 4)), *cite(case.opening)),
         remedies=remedies(
             Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),

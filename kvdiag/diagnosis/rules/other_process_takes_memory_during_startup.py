@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import beyond_reserve
 from kvdiag.diagnosis.rules._pricing import raise_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -30,7 +31,9 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"At least {format_gib(lost)} vanished between the end of loading and the sizing of the pool",
         why="The printed figures leave room for a pool, yet SGLang found none: something else took memory in between.",
-        formula="after_weights − opening × (1 − mem_fraction_static)",
+        formula=beyond_reserve(
+            case, case.after_weights.available if case.after_weights is not None else None, "after_weights"
+        ),
         evidence=cite(case.after_weights, case.opening, *refused[:1]),
         remedies=remedies(
             Remedy("other processes", Direction.REMOVE, cost="It costs waiting: one start after the other."),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.judgements import fullest
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, rule
@@ -37,7 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"About {lost:,.0f}{of} tokens are lost to pages of {page:g} tokens: {held} requests hold"
         " half a page each in vain",
-        formula="requests × page / 2",
+        formula=worked("requests × page / 2", f"{held} × {page:g} / 2 = {lost:,.0f}"),
         evidence=(Evidence(batch.line, "token usage", batch.usage),),
         remedies=(
             knob(case, "--page-size", Direction.LOWER, cost="It costs speed with some attention backends."),

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import PoolBelowContext
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import cell, eight_bit_kv, knob, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import cap, is_eight_bit, is_short, may_raise_fraction
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Finding, Remedy, Severity, cite, rule
@@ -51,7 +52,7 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"The KV pool is {format_tokens(missing)} tokens short of one full-length request"
         f" ({format_tokens(tokens)} of {format_tokens(context)}{short_of})",
         why="Longer requests are refused although the context allows them.",
-        formula="context_len − max_total_num_tokens",
+        formula=worked("context_len − max_total_num_tokens", f"{context:,} − {tokens:,} = {missing:,} tokens"),
         evidence=cite(case.limits, said, figure="kv_tokens", value=tokens)
         + (cite(*case.launch.commands[:1], figure="context_length", value=context) if case.limits is None else ()),
         remedies=remedies(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import cell
 from kvdiag.diagnosis.rules.judgements import cap
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
@@ -36,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"{limit} requests of {format_tokens(context)} tokens use at most {format_tokens(most)} of"
         f" {format_tokens(tokens)} tokens{frees}",
-        formula="max_running_requests × context_len",
+        formula=worked("max_running_requests × context_len", f"{limit:,} × {context:,} = {most:,} tokens"),
         evidence=cite(case.limits, figure="kv_tokens", value=tokens),
         remedies=(
             Remedy(

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.ledger.model import Moment
+from kvdiag.diagnosis.rules._formulas import gib, worked
+from kvdiag.diagnosis.rules._formulas import wanted as free_wanted
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
@@ -42,7 +44,11 @@ def check(case: Case) -> Iterator[Finding]:
             f" {format_gib(wanted)}"
             " are wanted at the end",
             why="The pool fills what the model leaves; graphs and the first large batch have to fit in the rest.",
-            formula="pool / (pool + free after it)",
+            formula=worked(
+                "pool / (pool + free after it)",
+                f"{gib(size)} / ({gib(size)} + {gib(after.available)}) ="
+                f" {size / max(1, size + after.available):.2f}; {free_wanted(case)}",
+            ),
             ranks=(ledger.rank,),
             evidence=tuple(
                 e for p in ledger.pools[:2] for e in cite(*p.lines[:1], figure="kv_gib", value=to_gib(size, 4))

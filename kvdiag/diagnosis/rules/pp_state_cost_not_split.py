@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MambaPool
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules.judgements import stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
@@ -49,7 +50,11 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"{ledger.mamba_slots} state slots are about {stages} times too few: their cost was taken"
         " over all stages",
-        formula="state cache / KV cache against mamba_full_memory_ratio / stages",
+        formula=worked(
+            "state cache / KV cache against mamba_full_memory_ratio / stages",
+            f"{gib(ledger.mamba_size)} / {gib(ledger.kv_size)} = {share:.3f} against {ratio:g} / {stages} ="
+            f" {ratio / stages:.3f}",
+        ),
         evidence=cite(case.launch.first(MambaPool), figure="mamba_slots", value=ledger.mamba_slots),
         remedies=(
             Remedy("upgrade", Direction.SET, to="0.5.17 or later", cost="It costs an upgrade."),

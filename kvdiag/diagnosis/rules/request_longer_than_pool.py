@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import eight_bit_kv, knob, raise_by_room, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
@@ -46,7 +47,10 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"A request of {refused[0].length or 0:,} tokens is refused at {limit:,}: the pool is the limit"
         + (f", not the context of {context:,}" if context else ", not the context"),
         why="A longer context or --allow-auto-truncate does not help: the pool would still be too small.",
-        formula="min(context, pool) less a few tokens",
+        formula=worked(
+            "min(context, pool) less a few tokens",
+            "" if case.tokens is None else f"min({context or 0:,}, {case.tokens:,}) → {limit:,}" if context else "",
+        ),
         evidence=cite(*refused[:3], figure="limit", value=limit)
         + cite(case.limits, figure="kv_tokens", value=case.tokens),
         severity=Severity.INFO if by_window else Severity.WARNING,

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.ledger.sizing.swa import SplitRule
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import beyond_reserve
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, has_window, low_ranks, stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -35,7 +36,9 @@ def check(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         summary=f"The pools leave {format_gib(excess)} beyond the reserve: window layers were counted twice",
-        formula="free after the pools − opening × (1 − mem_fraction_static)",
+        formula=beyond_reserve(
+            case, case.after_pool.available if case.after_pool is not None else None, "free after the pools"
+        ),
         evidence=cite(case.after_pool, case.opening),
         remedies=(Remedy("upgrade", Direction.SET, to="0.5.9 or later", cost="It costs an upgrade."),),
         confidence=confidence,

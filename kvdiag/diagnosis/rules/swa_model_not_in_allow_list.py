@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.ledger.sizing import swa
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
@@ -48,7 +49,11 @@ def check(case: Case) -> Iterator[Finding]:
         f" every layer keeps every token ({round(each):,} bytes a token)",
         why="Without a pool of their own, window layers keep what they will never read again: "
         f"{100 * cells.window / whole:.0f} % of the pool.",
-        formula="pool / tokens = full layers + window layers, bytes a token",
+        formula=worked(
+            "pool / tokens = full layers + window layers, bytes a token",
+            f"{gib(ledger.kv_size)} GiB / {ledger.kv_tokens:,} = {each:,.0f}; {cells.full:,.0f} + {cells.window:,.0f} ="
+            f" {whole:,.0f}",
+        ),
         evidence=cite(*ledger.pools[0].lines[:1], figure="bytes_per_token", value=round(each))
         if ledger.pools
         else cite(case.launch.first(KVPoolAllocated)),

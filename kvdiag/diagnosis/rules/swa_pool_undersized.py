@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, SlidingWindowPool
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import knob, remedies
 from kvdiag.diagnosis.rules.judgements import cap
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
@@ -43,7 +44,10 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"The window pool holds {tokens:,} tokens, less than a window and a page ({window + page:,.0f}): no"
         " request is ever admitted",
-        formula="tokens × ratio, aligned down to pages, against window + page",
+        formula=worked(
+            "tokens × ratio, aligned down to pages, against window + page",
+            f"{tokens:,} against {window:g} + {page:g}",
+        ),
         evidence=cite(last, figure="swa_tokens", value=tokens),
         remedies=remedies(
             knob(

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import gib, worked
+from kvdiag.diagnosis.rules._formulas import wanted as free_wanted
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import cap, capture_overflow, is_thin
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
@@ -48,7 +50,7 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"Only {format_gib(free.available)} are left free after the start; {format_gib(wanted)} are"
         " wanted on this card",
         why="Prefill activations, logits and images have to fit in it.",
-        formula="(wanted − free at the end) / opening",
+        formula=worked("(wanted − free at the end) / opening", _figures(case, free.available, wanted)),
         ranks=ranks,
         evidence=cite(free, case.opening, case.after_pool),
         remedies=remedies(
@@ -60,3 +62,10 @@ def check(case: Case) -> Iterator[Finding]:
         confidence=Confidence.CERTAIN if case.card is not None else Confidence.LIKELY,
         stake=to_gib(need) or 0.0,
     )
+
+
+def _figures(case: Case, free: Bytes, wanted: Bytes) -> str:
+    missing = f"{gib(wanted)} − {gib(free)}"
+    if not case.opening_size:
+        return f"{missing} = {gib(wanted - free)}; {free_wanted(case)}"
+    return f"({missing}) / {gib(case.opening_size)} = {(wanted - free) / case.opening_size:.3f}; {free_wanted(case)}"

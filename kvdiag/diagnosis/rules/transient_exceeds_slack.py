@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies, smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
@@ -47,7 +48,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"A batch asked for {format_gib(tried)} at once{beside}{held}",
         why="What the pool leaves has to hold one batch's temporaries; freeing fragments would not have been enough.",
-        formula="asked for − free",
+        formula=worked("asked for − free", "" if free is None else f"{gib(tried)} − {gib(free)} = {gib(tried - free)}"),
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(oom, figure="tried_gib", value=to_gib(oom.tried, 4)),
         remedies=offers,

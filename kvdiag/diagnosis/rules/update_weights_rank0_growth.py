@@ -18,7 +18,7 @@ from kvdiag.diagnosis.events.weights import OnlineUpdateBegin
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, to_gib
+from kvdiag.diagnosis.units import to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -33,10 +33,10 @@ def check(case: Case) -> Iterator[Finding]:
     gpu = getattr(sign, "gpu", None)
     if gpu not in (None, 0) and "TP0" not in sign.rank:
         return
-    tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
+    tried = getattr(sign, "tried", None)
     yield Finding(
         summary="Updating the weights overflows on the first rank",
         evidence=cite(begun, sign, figure="tried_gib", value=to_gib(tried, 4)),
-        remedies=remedies(lower_fraction(case, None if tried is None else Bytes(max(0, tried - (free or 0))))),
+        remedies=remedies(lower_fraction(case, judgements.shortage(case, sign))),
         confidence=Confidence.LIKELY,
     )

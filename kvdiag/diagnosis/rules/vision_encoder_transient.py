@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -27,15 +27,14 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if judgements.stage(case, sign) == "weights":
         return
-    tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
-    need = Bytes(max(0, tried - (free or 0))) if tried is not None else None
+    tried = getattr(sign, "tried", None)
     yield Finding(
         summary="Encoding an image overflows" + ("" if tried is None else f": {format_gib(tried)} were asked for"),
         why="The encoder works outside the pool, in what the fraction leaves.",
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
-            lower_fraction(case, need),
+            lower_fraction(case, judgements.shortage(case, sign)),
             Remedy(
                 "SGLANG_VLM_MAX_PATCHES_PER_VIT",
                 Direction.SET,

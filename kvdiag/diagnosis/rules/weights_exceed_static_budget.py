@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import NoRoomForPool, PoolRefused
+from kvdiag.diagnosis.rules._formulas import least_fraction
 from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import (
     below_zero,
@@ -67,7 +68,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"The weights leave no room for the KV pool{': ' + ', '.join(facts) if facts else ''}{need}",
         why="The budget is a share of what was free before loading; the weights alone are larger. The GPU is not full.",
-        formula="minimum fraction = 1 − after_weights / opening",
+        formula=least_fraction(case),
         ranks=ranks_of(refused),
         evidence=cite(*refused[:2], figure="mem_fraction_static", value=fraction) + cite(case.opening, after),
         remedies=remedies(

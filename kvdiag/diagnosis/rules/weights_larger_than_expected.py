@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules.judgements import (
     checkpoint_share,
     memory_ran_out,
@@ -48,7 +49,10 @@ def check(case: Case) -> Iterator[Finding]:
         f" {format_gib(round(expected))}{what}",
         why="The data type was widened, layers are replicated, or an offload is not active. A higher"
         " fraction hides it.",
-        formula="parameters × bytes / (tensor ranks × pipeline stages)",
+        formula=worked(
+            "weights / (parameters × bytes / (tensor ranks × pipeline stages))",
+            f"{gib(used)} / {gib(expected)} = {used / expected:.2f}",
+        ),
         ranks=ranks_of(loaded[:64]),
         evidence=cite(first, figure="weights gib", value=to_gib(used, 4)),
         confidence=Confidence.LIKELY if what else Confidence.POSSIBLE,

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import cell, knob
 from kvdiag.diagnosis.rules.judgements import stages_in_pipeline, twice_the_ranks
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
@@ -35,7 +36,10 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"The weights take {format_gib(used)} of {format_gib(opening)}, {100 * used / opening:.0f} %{worth}",
         why="The pool is the small rest of large figures, so that small changes move it a lot.",
-        formula="(opening − after_weights) / opening",
+        formula=worked(
+            "(opening − after_weights) / opening",
+            f"({gib(opening)} − {gib(after.available)}) / {gib(opening)} = {used / opening:.3f}",
+        ),
         evidence=cite(case.opening, after),
         remedies=(
             knob(

@@ -145,3 +145,34 @@ def test_a_cap_for_drafts_leaves_room_for_all_pools_seen() -> None:
     cap = remedies_of("draft-kv-overflow-third-layer", "draft-kv-uncounted")[0]
     share = (36.8 + 21.3 - 5) / (36.8 + 3 * 9.2)  # target and free after it, less the wanted; target and three drafts
     assert int(cap["to"]) == pytest.approx(1_204_000 * share, rel=1e-3)
+
+
+def test_one_overflow_is_given_one_amount_by_all_its_findings() -> None:
+    found = [r for r in remedies_of("glm52-fp8-8xh200-dynamo-compose-graph-oom") if r["direction"] == "lower"]
+    amounts = {r["note"].split(";")[0] for r in found if r["flag"] == "--mem-fraction-static"}
+    assert amounts == {"By at least 0.044"}
+
+
+def test_the_highest_rank_of_a_fragment_is_not_taken_for_the_last() -> None:
+    ranks = [r for r in remedies_of("deepseek-r1-a800-not-enough-memory") if r["flag"] == "--tp-size"]
+    assert [r["to"] for r in ranks] == [None]  # only TP4 speaks
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "figures"),
+    [
+        (
+            "qwq-32b-4xl4-ecs",
+            "thin-slack-after-capture",
+            "(1.80 − 0.53) / 21.63 = 0.059; wanted = 5.00 × 21.63 / 60.00",
+        ),
+        ("qwq-32b-4xl4-ecs", "pool-below-one-request", "131,072 − 46,611 = 84,461 tokens"),
+        ("glm52-fp8-8xh200-dynamo-compose-graph-oom", "non-torch-memory-large", "139.20 − 134.73 − 0.29 = 4.18"),
+        ("gemma27b-24g-042-not-enough", "weights-exceed-static-budget", "1 − 2.61 / 23.27 = 0.8878"),
+        ("devstral-24b-awq-2x3090-negative-graph", "loader-memory-still-referenced", "7.20 − 2.32 = 4.88"),
+        ("negative-profiled-value", "negative-token-budget", "5.91 − 78.21 × (1 − 0.87) = −4.26"),
+    ],
+)
+def test_a_formula_has_the_launchs_figures_in_it(name: str, rule: str, figures: str) -> None:
+    (formula,) = {f["formula"] for f in findings_of(name) if f["rule"] == rule}
+    assert formula.endswith(f": {figures}")

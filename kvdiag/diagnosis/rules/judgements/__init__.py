@@ -42,6 +42,7 @@ from kvdiag.diagnosis.rules.judgements.captures import (
     is_prefill_graph,
     missing,
     prefill_captures,
+    shortage,
 )
 from kvdiag.diagnosis.rules.judgements.overflows import (
     cause_of_transient,
@@ -209,6 +210,7 @@ __all__ = [
     "sees_images",
     "shared_start",
     "sharing_ranks",
+    "shortage",
     "site",
     "sites",
     "size_of",

@@ -35,9 +35,14 @@ def ranks_in_tensor_group(case: Case) -> int:
 
 
 def twice_the_ranks(case: Case) -> str | None:
-    """Twice the tensor-parallel size as a value to set; None where the log does not tell the size."""
-    known = case.launch.number_of("tp_size") or ranks_in_tensor_group(case) > 1
-    return str(2 * ranks_in_tensor_group(case)) if known or case.launch.commands else None
+    """Twice the tensor-parallel size as a value to set; None where the log does not tell the size.
+
+    Of a fragment the highest rank may not be the last: what it makes is taken for the size where it is one, a power of
+    two.
+    """
+    size = ranks_in_tensor_group(case)
+    known = case.launch.number_of("tp_size") is not None or bool(case.launch.commands)
+    return str(2 * size) if known or (size > 1 and size & (size - 1) == 0) else None
 
 
 def stages_in_pipeline(case: Case) -> int:

@@ -10,10 +10,18 @@ from kvdiag.diagnosis.events.failure import CaptureFailed
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.libraries import DeviceFull
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.outcome import Stage
-from kvdiag.diagnosis.rules.judgements.overflows import free_at, is_draft_pool, is_trainers, memory_ran_out, stage
+from kvdiag.diagnosis.rules.judgements.overflows import (
+    free_at,
+    is_draft_pool,
+    is_trainers,
+    memory_ran_out,
+    room_for,
+    stage,
+)
 from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, last_before_or_on
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import Bytes
@@ -79,6 +87,15 @@ def missing(case: Case, free: Bytes | None, tried: Bytes | None = None) -> Bytes
     if free is None:
         return tried
     return Bytes(max(0, case.wanted_range[0] + (tried or 0) - free))
+
+
+def shortage(case: Case, sign: Event) -> Bytes | None:
+    """What an overflow lacked, with what should be left beside it: all that is wanted at the end of a capture, half of
+    it beside a batch."""
+    tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
+    if tried is None:
+        return None
+    return missing(case, free, tried) if stage(case, sign) is Stage.CUDA_GRAPH else room_for(case, tried, free)
 
 
 _SHORTAGE = re.compile(
