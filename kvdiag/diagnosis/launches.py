@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -55,12 +56,17 @@ class EventIndex:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._count, self._last = len(events), events[-1] if events else None
-        self.by_kind: dict[type[Event], list[tuple[int, Event]]] = {}
+        self.by_kind: dict[type[Event], list[Event]] = {}
+        self._places: dict[type[Event], array[int]] = {}
         self.by_rank: dict[str, list[Event]] = {}
         self.rank_ids: tuple[str, ...] | None = None
         self._found: dict[tuple[type[Event], ...], list[Event]] = {}
         for place, event in enumerate(events):
-            self.by_kind.setdefault(type(event), []).append((place, event))
+            kind = type(event)
+            if kind not in self.by_kind:
+                self.by_kind[kind], self._places[kind] = [], array("L")
+            self.by_kind[kind].append(event)
+            self._places[kind].append(place)
             self.by_rank.setdefault(event.rank, []).append(event)
 
     def covers(self, events: Sequence[Event]) -> bool:
@@ -71,10 +77,19 @@ class EventIndex:
         """The events of these kinds in order."""
         known = self._found.get(kinds)
         if known is None:
-            parts = [part for kind, part in self.by_kind.items() if issubclass(kind, kinds)]
-            placed = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts), key=itemgetter(0))
-            known = self._found[kinds] = [event for _, event in placed]
+            wanted = [kind for kind in self.by_kind if issubclass(kind, kinds)]
+            if len(wanted) == 1:
+                known = self.by_kind[wanted[0]]
+            else:
+                placed = chain.from_iterable(
+                    zip(self._places[kind], self.by_kind[kind], strict=True) for kind in wanted
+                )
+                known = [event for _, event in sorted(placed, key=itemgetter(0))]
+            self._found[kinds] = known
         return cast("Sequence[E]", known)
+
+
+_NO_EVENTS = EventIndex(())
 
 
 @dataclass
@@ -96,7 +111,7 @@ class Launch:
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
     _unread: int = field(default=0, repr=False, compare=False)
-    _index: EventIndex = field(default_factory=lambda: EventIndex(()), repr=False, compare=False)
+    _index: EventIndex = field(default=_NO_EVENTS, repr=False, compare=False)
 
     def add(self, event: Event) -> None:
         """Take one event in; batch lines go into the series, and of a run of bars the last one stays."""
@@ -112,6 +127,13 @@ class Launch:
             self.events.append(event)
         self.first_line = self.first_line or event.line
         self.last_line = event.line
+
+    def forget(self, kept: list[Event]) -> None:
+        """Give the memory of a launch back that is counted and not told; these events stay."""
+        self.events = kept
+        self.series = Series()
+        self.first_line = self.last_line = None
+        self._index = _NO_EVENTS
 
     @property
     def index(self) -> EventIndex:
@@ -230,7 +252,7 @@ def split_launches(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches)
     from kvdiag.diagnosis.wording import as_document, of_events, release_of
 
     tables = MachineTables()
-    launches = split(tables.take(events))
+    launches = split(tables.take(events), most)
     tables.give(launches)
     for number, launch in enumerate(launches, 1):
         launch.number = number

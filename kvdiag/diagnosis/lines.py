@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Final
 
 from kvdiag.diagnosis.archives import Meter
@@ -145,7 +146,7 @@ class Following:
 
     def forget(self) -> None:
         """Gives the memory back."""
-        self._raw, self._rest = b"", ""
+        self._raw, self._rest, self._before = b"", "", b""
 
 
 class LineReader:
@@ -249,6 +250,7 @@ class _Page:
         self.dense_all = self.dense_read = 0
         self._prefixes: dict[bytes, tuple[str | None, str, str]] = {}
         self._harmless: set[bytes] = set()
+        self._clocks: dict[tuple[str, str], str] = {}
         self._taken = 0  # following lines that the last record took with it
         self._stands_for = 1  # batch lines
 
@@ -408,8 +410,8 @@ class _Page:
                 self._file,
                 number,
                 peel_head(text),
-                f"{date}T{clock}",
-                rank[1:],
+                self._clock(date, clock),
+                intern(rank[1:]),
                 "",
                 shown,
                 after or (),
@@ -417,6 +419,15 @@ class _Page:
             )
             return
         yield from self._peeled(clean(segment), raw, number, data, begin, stop, ahead)
+
+    def _clock(self, date: str, clock: str) -> str:
+        """A time as one text for all lines that have it: thousands of ranks print within some seconds."""
+        known = self._clocks.get((date, clock))
+        if known is None:
+            if len(self._clocks) >= REMEMBERED:
+                self._clocks.clear()
+            known = self._clocks[date, clock] = f"{date}T{clock}"
+        return known
 
     def _peeled(
         self, segment: str, raw: bytes, number: int, data: bytes, begin: int, stop: int, ahead: bytes

@@ -26,6 +26,9 @@ class Scanner(Protocol):
     def claims(self, text: bytes) -> bool:
         """Whether any phrase is in the text."""
 
+    def numbers(self, text: bytes) -> list[int]:
+        """Which phrases are in the text, by their places among all, ascending."""
+
 
 class Vectorscan:
     """All phrases in one scan."""
@@ -43,8 +46,16 @@ class Vectorscan:
     def claims(self, text: bytes) -> bool:
         return bool(self.ends(text))
 
+    def numbers(self, text: bytes) -> list[int]:
+        found = self._found = []
+        self._database.scan(text, match_event_handler=self._note_number)
+        return sorted(set(found))
+
     def _note(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
         self._found.append(end)
+
+    def _note_number(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
+        self._found.append(number)
 
 
 class Find:
@@ -65,6 +76,9 @@ class Find:
 
     def claims(self, text: bytes) -> bool:
         return any(phrase in text for phrase in self._phrases)
+
+    def numbers(self, text: bytes) -> list[int]:
+        return [number for number, phrase in enumerate(self._phrases) if phrase in text]
 
 
 def scanner_for(phrases: Sequence[bytes]) -> Scanner:

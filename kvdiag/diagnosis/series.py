@@ -12,7 +12,7 @@ N = TypeVar("N", int, float)
 Batch = DecodeBatch | PrefillBatch
 
 
-@dataclass
+@dataclass(slots=True)
 class Series:
     """The batch lines of one launch.
 

@@ -72,6 +72,7 @@ from kvdiag.diagnosis.events.requests import (
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, LaunchCommand, ServerArgs, VersionPrinted
 from kvdiag.diagnosis.events.weights import LoadBarrier, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import BATCHES, Launch, moment
+from kvdiag.diagnosis.limits import DEFAULT_LIMITS
 from kvdiag.diagnosis.lines import LogLine
 
 # A rank's own steps, in the order of a start; those of a draft model come again.
@@ -157,14 +158,21 @@ _CARRIED = (
     TokenSlotsExhausted,
     UnbalancedMemory,
 )
+# The arguments in which the nodes of one deployment agree.
+DEPLOYMENT = ("model_path", "nnodes", "tp_size", "pp_size", "disaggregation_mode")
+SPARE = 50  # launches kept whole beside those that are told
 TRACEBACK_LINES = 300
 LATER_S = 1.0
 
 
 class Splitter:
-    """The launches of one stream of events: a file, or one process's part of it."""
+    """The launches of one stream of events: a file, or one process's part of it.
 
-    def __init__(self) -> None:
+    most  starts that are told; of a stream with many more, those between the first and the last are only counted
+    """
+
+    def __init__(self, most: int = DEFAULT_LIMITS.launches) -> None:
+        self.most = most
         self.launches: list[Launch] = []
         self.waiting: list[Event] = []  # commands and notices before a start belong to the launch after them
         self.steps: dict[str, int] = {}  # how far each rank of the current launch came
@@ -239,6 +247,11 @@ class Splitter:
 
     def _open(self) -> None:
         self.launches.append(Launch(number=len(self.launches) + 1))
+        # Of what is told, the first quarter comes from the head and the rest from the tail: with some to spare, as what
+        # turns out to be no launch is passed over in the end.
+        between = len(self.launches) - 1 - self.most - SPARE
+        if between > self.most // 4 + SPARE:
+            _outline(self.launches[between])
         self.steps = {}
         self.ended = self.fired = self.results = False
         self.fault = self.summary = None
@@ -322,6 +335,22 @@ def _is_clean_exit(event: Event) -> bool:
     return isinstance(event, ExitCode) and event.code in (0, None)
 
 
+def _outline(launch: Launch) -> None:
+    """Leaves of a launch what counting it takes, and telling of which deployment's node it is."""
+    told = next((event for event in launch.events if not _is_anybodys(event)), None)
+    kept: list[Event] = []
+    for event in launch.events:
+        if isinstance(event, ServerArgs):
+            known = read_arguments(event.body or "")
+            body = ", ".join(f"{name}={known[name]!r}" for name in (*DEPLOYMENT, "node_rank") if name in known)
+            line = dataclasses.replace(event.line, text="", shown="", after=())
+            kept.append(ServerArgs(line=line, body=body, form=event.form))
+        elif event is told:
+            kept.append(event)
+    if kept or not launch.has_traffic:
+        launch.forget(kept)
+
+
 def with_line(event: Event, line: LogLine) -> Event:
     """The same event, read from this line."""
     values = {name: value for name, value in event.__dict__.items() if not name.startswith("_")}
@@ -332,8 +361,7 @@ def with_line(event: Event, line: LogLine) -> Event:
 
 def same_deployment(one: dict[str, Value], two: dict[str, Value]) -> bool:
     """Whether two nodes' arguments are of one deployment."""
-    keys = ("model_path", "nnodes", "tp_size", "pp_size", "disaggregation_mode")
-    if any(one.get(key) != two.get(key) for key in keys):
+    if any(one.get(key) != two.get(key) for key in DEPLOYMENT):
         return False
     several = one.get("nnodes")
     return isinstance(several, int) and several > 1 and one.get("node_rank") != two.get("node_rank")
@@ -342,15 +370,15 @@ def same_deployment(one: dict[str, Value], two: dict[str, Value]) -> bool:
 # Over processes and files
 
 
-def split(events: Iterable[Event]) -> list[Launch]:
-    """The launches of an upload, in the order they started."""
+def split(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches) -> list[Launch]:
+    """The launches of an upload, in the order they started; `most` are told, of more those between are outlines."""
     from kvdiag.diagnosis.deployment import join_files
 
     files: dict[int, _File] = {}
     for event in events:
         index = event.line.file
         if index not in files:
-            files[index] = _File()
+            files[index] = _File(most)
         files[index].take(event)
     return join_files([found.close() for _, found in sorted(files.items())])
 
@@ -358,8 +386,9 @@ def split(events: Iterable[Event]) -> list[Launch]:
 class _File:
     """One file's events: as one stream, and by the process the carrier names, until it shows which is right."""
 
-    def __init__(self) -> None:
-        self.whole = Splitter()
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.whole = Splitter(most)
         self.nodes: dict[str, Splitter] = {}
         self.last = ""
 
@@ -370,13 +399,13 @@ class _File:
             return
         if node and not self.nodes and self.whole.launches:
             # What came before the first named line is the first process's.
-            self.nodes[node] = first = Splitter()
+            self.nodes[node] = first = Splitter(self.most)
             for launch in self.whole.launches:
                 for earlier in launch.events:
                     if earlier is not event:
                         first.take(earlier)
         self.last = node or self.last
-        self.nodes.setdefault(self.last, Splitter()).take(event)
+        self.nodes.setdefault(self.last, Splitter(self.most)).take(event)
 
     def close(self) -> list[Launch]:
         whole = self.whole.close()

@@ -27,6 +27,7 @@ from kvdiag.diagnosis.events.expression import (
     plain,
 )
 from kvdiag.diagnosis.lines import LogLine
+from kvdiag.diagnosis.scanner import Scanner, scanner_for
 from kvdiag.diagnosis.units import Bytes, read_decimal_gb, read_size
 
 
@@ -44,18 +45,21 @@ class _Fact:
         cls._defaults = {**cls._defaults, **{name: cls.__dict__[name] for name in own if name in cls.__dict__}}
 
     def __init__(self, **values: Any) -> None:
-        held = self.__dict__
-        held.update(self._defaults)
-        held.update(values)
-        if len(held) != len(self.FIELDS):
-            wrong = set(held) ^ set(self.FIELDS)
+        # Attribute by attribute, in one order: so their names are kept once a class, and not in every one of the
+        # tens of thousands of facts that a large deployment prints.
+        for name in self.FIELDS:
+            if name in values:
+                object.__setattr__(self, name, values[name])
+            elif name in self._defaults:
+                object.__setattr__(self, name, self._defaults[name])
+        if (wrong := values.keys() ^ self.FIELDS) - self._defaults.keys():
             raise TypeError(f"{type(self).__name__}: fields missing or unknown: {', '.join(sorted(wrong))}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self.FIELDS if name != "line")
+        held = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS if name != "line")
         return f"{type(self).__name__}({held})"
 
 
@@ -72,7 +76,7 @@ class Event(_Fact):
     @property
     def releases(self) -> str | None:
         """First and last examined release whose wording its line has; None where the declaration does not tell."""
-        found: str | None = self.__dict__.get("_releases")
+        found: str | None = getattr(self, "_releases", None)
         return found
 
 
@@ -218,7 +222,7 @@ class Declaration:
             if found is not None:
                 values[name] = found
         event = self.event(line=line, **values)
-        event.__dict__["_releases"] = self.releases
+        object.__setattr__(event, "_releases", self.releases)
         return event
 
     def _readers(self) -> list[tuple[str, Reader]]:
@@ -419,10 +423,6 @@ class NotUnderstood(Event):
     )
 
 
-LONG = 4_096  # characters from which on a line's words are not told apart first
-_WORDS = re.compile(r"\w{3,}")
-
-
 @dataclass
 class Matcher:
     """All declarations as one reader of lines."""
@@ -435,11 +435,7 @@ class Matcher:
             for literal in declaration.literals:
                 table.setdefault(literal, []).append(declaration)
         self._table = list(table.items())
-        self._by_word: dict[str, list[int]] = {}  # a word that stands whole within a literal, to the literals' places
-        self._wordless: list[int] = []
-        for place, literal in enumerate(table):
-            within = max(re.findall(r"(?<=\W)\w{3,}(?=\W)", literal), key=len, default="")
-            (self._by_word.setdefault(within, []) if within else self._wordless).append(place)
+        self._scanner: Scanner | None = None
         alone = [(literal, declaration) for declaration in self.declarations if declaration.alone
                  for literal in declaration.literals]  # fmt: skip
         self._starts = tuple(literal for literal, _ in alone)
@@ -470,7 +466,9 @@ class Matcher:
         capture tells what failed.
         """
         text = line.text
-        candidates = [declarations for literal, declarations in self._near(text) if literal in text]
+        if self._scanner is None:
+            self._scanner = scanner_for([literal.encode() for literal, _ in self._table])
+        candidates = [self._table[number][1] for number in self._scanner.numbers(text.encode("utf-8", "replace"))]
         found: list[tuple[Declaration, Event]] = []
         tried: set[int] = set()
         for declarations in candidates:
@@ -487,14 +485,6 @@ class Matcher:
         if len(found) > 1 and any(declaration.fallback for declaration, _ in found):
             found = [claim for claim in found if not claim[0].fallback] or found[:1]
         return found
-
-    def _near(self, text: str) -> list[tuple[str, list[Declaration]]]:
-        """The literals, in their order, of which the text has a whole word or which have none."""
-        if len(text) > LONG:
-            return self._table
-        words = self._by_word.keys() & set(_WORDS.findall(text))
-        places = [place for word in words for place in self._by_word[word]]
-        return [self._table[place] for place in sorted((*self._wordless, *places))]
 
     def read(self, lines: Iterable[LogLine]) -> Iterator[Event]:
         """Lines to events; a line of memory that nothing reads becomes NotUnderstood."""

@@ -2,7 +2,9 @@
 
 import io
 
-from kvdiag.diagnosis import diagnose
+import pytest
+
+from kvdiag.diagnosis import diagnose, splitting
 from kvdiag.diagnosis.limits import Limits
 from kvdiag.diagnosis.lines import Log
 
@@ -24,3 +26,40 @@ def test_nothing_is_said_of_starts_left_out_where_none_were() -> None:
     document = diagnose(Log("x", io.BytesIO(START * 8)), limits=Limits(launches=8)).document
     assert len(document["launches"]) == 8
     assert "launches" not in document["upload"]
+
+
+def test_the_starts_between_are_counted_whatever_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their events are given up while the log is read: counting, numbering and what is told must not change."""
+    starts = [
+        b"[2025-03-08 12:%02d:13] server_args=ServerArgs(model_path='m', tp_size=1, port=%d)\n"
+        b"[2025-03-08 12:%02d:14 TP0] Load weight begin. avail mem=78.00 GB\n%s"
+        % (n % 60, n, n % 60, b"[2025-03-08 12:%02d:20] The server is fired up and ready to roll!\n" % (n % 60))
+        for n in range(60)
+    ]
+    raw = b"".join(starts)
+    whole = diagnose(Log("x", io.BytesIO(raw)), limits=Limits(launches=8)).document
+    monkeypatch.setattr(splitting, "SPARE", 1)
+    bounded = diagnose(Log("x", io.BytesIO(raw)), limits=Limits(launches=8)).document
+    assert bounded == whole
+    assert [launch["number"] for launch in bounded["launches"]] == [1, 2, 55, 56, 57, 58, 59, 60]
+
+
+def test_the_nodes_of_starts_between_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    def node(rank: int) -> Log:
+        return Log(
+            f"node{rank}",
+            io.BytesIO(
+                b"".join(
+                    b"[2025-03-%02d %02d:00:13] server_args=ServerArgs(tp_size=2, nnodes=2, node_rank=%d)\n"
+                    b"[2025-03-%02d %02d:00:14 TP%d] Load weight begin. avail mem=78.00 GB\n"
+                    b"[2025-03-%02d %02d:00:20] The server is fired up and ready to roll!\n"
+                    % (1 + n // 24, n % 24, rank, 1 + n // 24, n % 24, rank, 1 + n // 24, n % 24)
+                    for n in range(60)
+                )
+            ),
+        )
+
+    monkeypatch.setattr(splitting, "SPARE", 1)
+    document = diagnose(node(0), node(1), limits=Limits(launches=8)).document
+    assert [launch["number"] for launch in document["launches"]] == [1, 2, 55, 56, 57, 58, 59, 60]
+    assert all([rank["id"] for rank in launch["ranks"]] == ["TP0", "TP1"] for launch in document["launches"])

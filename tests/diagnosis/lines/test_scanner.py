@@ -24,6 +24,14 @@ def test_both_engines_find_every_phrase(pieces: list[bytes]) -> None:
     assert plain == sorted(plain)
 
 
+@settings(max_examples=100, deadline=None)
+@given(PIECES)
+def test_both_engines_tell_which_phrases_there_are(pieces: list[bytes]) -> None:
+    block = b"".join(pieces)
+    wanted = [number for number, phrase in enumerate(PHRASES) if phrase in block]
+    assert Vectorscan(PHRASES).numbers(block) == Find(PHRASES).numbers(block) == wanted
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 90_000), max_size=12), st.booleans(), st.randoms())
 def test_blocks_are_the_text_and_know_their_lines(lengths: list[int], ended: bool, rng: random.Random) -> None:
