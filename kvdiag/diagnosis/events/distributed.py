@@ -69,7 +69,7 @@ class NcclWarmup(Event):
     source="sglang/srt/distributed/device_communicators/custom_all_reduce.py",
 )
 @read_from(
-    r"(?:Custom allreduce|AllReduce|AllreduceV2|Allreduce\w*) is disabled because",
+    r"(?:Custom allreduce|All[Rr]educe\w*) is disabled because",
     literals=(" is disabled because",),
     excludes=("CUDA graph",),
     fields={"reason": r"is disabled because (.*)"},
@@ -77,7 +77,10 @@ class NcclWarmup(Event):
     samples={
         "0.4.0..0.5.9": "Custom allreduce is disabled because your platform lacks GPU P2P capability or P2P test"
         " failed.",
-        "0.5.10..0.5.23": "CustomAllreduce is disabled because this process group spans across nodes.",
+        "0.5.10..0.5.23": (
+            "CustomAllreduce is disabled because this process group spans across nodes.",
+            "CustomAllReduceV2 is disabled because it's not supported on more than two PCIe-only GPUs.",
+        ),
     },
     source="sglang/srt/distributed/device_communicators/custom_all_reduce.py",
 )

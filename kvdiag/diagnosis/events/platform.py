@@ -93,6 +93,16 @@ class TrainerLine(Event):
     source="torch: multiprocessing",
 )
 @read_from(
+    r"/dev/shm/\S{1,200}.{0,200}No space left on device",
+    literals=("No space left on device",),
+    excludes=("[Errno 28]",),
+    fields={"segment": r"(/dev/shm/[\w.-]+)", "size": r" to (\d+) bytes"},
+    samples=(
+        "NCCL WARN Error: failed to extend /dev/shm/nccl-lNPZ0f to 33030532 bytes, error: No space left on device (28)",
+    ),
+    source="NCCL: shmutils.cc",
+)
+@read_from(
     r"\[Errno 28\] No space left on device",
     samples=("OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'",),
     fields={"segment": r"on device: '?([^']+)'?"},
