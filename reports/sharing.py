@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -32,6 +30,7 @@ from reports.stored import line_texts
 from reports.stored import log_files as stored_files
 from teams import access
 from teams.access import Action
+from teams.tokens import LINK_BYTES, form_seed, new_secret
 
 PERIODS = {"1": "1 day", "7": "7 days", "30": "30", "90": "90"}
 GRANT_S = 1800  # how long a password or a counted view keeps a reader in
@@ -57,7 +56,7 @@ def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
     made, problem = "", ""
     if request.method == "POST":
         try:
-            form = form_of(request.POST) if request.POST.get("once") else ""
+            form = form_seed(request.POST)
             _, token = sharing_links.make_link(upload, wish_of(request.POST), by=request.user, form=form)
             made = request.build_absolute_uri(f"/s/{token}/")
         except sharing_links.Refused as refused:
@@ -68,7 +67,7 @@ def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
         "upload": upload,
         "team": upload.team,
         "page": page,
-        "once": secrets.token_urlsafe(16),
+        "once": new_secret(LINK_BYTES),
         "made": made,
         "markdown": markdown_of(stored, made) if made else "",
         "problem": problem,
@@ -83,12 +82,6 @@ def share_sheet(request: HttpRequest, public_id: str) -> HttpResponse:
         "links": sharing_links.links_in_force(upload),
     }
     return render(request, "reports/share.html", context, status=400 if problem else 200)
-
-
-def form_of(asked: QueryDict) -> str:
-    """All that a form holds, in one text; another choice is another form."""
-    held = {name: asked.getlist(name) for name in sorted(asked) if name != "csrfmiddlewaretoken"}
-    return json.dumps(held)
 
 
 def wish_of(asked: Any) -> Wish:

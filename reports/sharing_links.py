@@ -58,7 +58,7 @@ def make_link(upload: Upload, wish: Wish, *, by: Any, form: str = "") -> tuple[S
         raise Refused("The link must end after now, and within a year.")
     if wish.max_views is not None and not 1 <= wish.max_views <= 10_000:
         raise Refused("The view limit is a number from 1 to 10,000.")
-    token = secret_from(f"{upload.pk}\n{form}") if form else new_secret(LINK_BYTES)
+    token = secret_from(f"link\n{upload.pk}\n{form}") if form else new_secret(LINK_BYTES)
     values = {
         "hint": token[-5:],
         "what": wish.what,

@@ -10,7 +10,7 @@ from django.utils.text import slugify
 
 from teams.audit import person_name, record
 from teams.models import ApiToken, Invitation, Membership, Role, Scope, SetupLink, Team
-from teams.tokens import hash_secret, new_secret
+from teams.tokens import TOKEN_BYTES, hash_secret, new_secret, secret_from
 
 TOKEN_PREFIX = "kvd_"  # lets secret scanners recognise a leaked key
 INVITATION_LASTS = timedelta(days=7)
@@ -196,20 +196,24 @@ def transfer(team: Team, to: Membership, *, by: Any) -> None:
 
 
 def create_token(
-    *, user: Any, team: Team, name: str, scopes: list[Scope], expires_at: datetime | None
+    *, user: Any, team: Team, name: str, scopes: list[Scope], expires_at: datetime | None, form: str = ""
 ) -> tuple[ApiToken, str]:
-    """An API token and its secret, which is shown this once."""
-    secret = new_secret(prefix=TOKEN_PREFIX)
-    token = ApiToken.objects.create(
-        user=user,
-        team=team,
-        name=name.strip() or "unnamed",
-        token_hash=hash_secret(secret),
-        hint=secret[-4:],
-        scopes=[str(scope.value) for scope in scopes],
-        expires_at=expires_at,
+    """An API token and its secret, which is shown this once. The same form (`form_seed`) gives the same token again."""
+    if form:
+        secret = secret_from(f"token\n{user.pk}\n{team.pk}\n{form}", TOKEN_BYTES, TOKEN_PREFIX)
+    else:
+        secret = new_secret(prefix=TOKEN_PREFIX)
+    values = {
+        "name": name.strip() or "unnamed",
+        "hint": secret[-4:],
+        "scopes": [str(scope.value) for scope in scopes],
+        "expires_at": expires_at,
+    }
+    token, is_new = ApiToken.objects.get_or_create(
+        user=user, team=team, token_hash=hash_secret(secret), defaults=values
     )
-    record(user, "token.create", team=team, object=token.name, scopes=token.scopes)
+    if is_new:
+        record(user, "token.create", team=team, object=token.name, scopes=token.scopes)
     return token, secret
 
 

@@ -3,9 +3,11 @@
 import base64
 import hashlib
 import hmac
+import json
 import secrets
 
 from django.conf import settings
+from django.http import QueryDict
 
 TOKEN_BYTES = 32  # 256 bits for what acts as a person
 LINK_BYTES = 16  # 128 bits for what only lets read
@@ -16,10 +18,20 @@ def new_secret(size: int = TOKEN_BYTES, prefix: str = "") -> str:
     return prefix + secrets.token_urlsafe(size)
 
 
-def secret_from(seed: str) -> str:
-    """The secret of a seed: 128 bits that nobody can work out without the site's key, and each time the same."""
-    digest = hmac.digest(settings.SECRET_KEY.encode(), b"kvdiag link\n" + seed.encode(), "sha256")
-    return base64.urlsafe_b64encode(digest[:LINK_BYTES]).rstrip(b"=").decode()
+def secret_from(seed: str, size: int = LINK_BYTES, prefix: str = "") -> str:
+    """The secret of a seed: up to 32 bytes that nobody can work out without the site's key, and each time the same."""
+    digest = hmac.digest(settings.SECRET_KEY.encode(), b"kvdiag secret\n" + seed.encode(), "sha256")
+    return prefix + base64.urlsafe_b64encode(digest[:size]).rstrip(b"=").decode()
+
+
+def form_seed(asked: QueryDict) -> str:
+    """What a form held, if it had a random part of its own (`once`), else "": sent again it makes no second secret.
+
+    Another choice in the same form is another seed.
+    """
+    if not asked.get("once"):
+        return ""
+    return json.dumps({name: asked.getlist(name) for name in sorted(asked) if name != "csrfmiddlewaretoken"})
 
 
 def hash_secret(secret: str) -> str:

@@ -9,6 +9,7 @@ from teams import access, services
 from teams.access import Action
 from teams.forms import TokenForm
 from teams.models import Scope, Team
+from teams.tokens import LINK_BYTES, form_seed, new_secret
 from teams.views.team import context_of, for_team
 
 
@@ -18,18 +19,20 @@ def tokens(request: HttpRequest, team: Team) -> HttpResponse:
     """The reader's own tokens; an owner sees everybody's. A new token's secret is on the answer, and nowhere else."""
     form, secret = TokenForm(request.POST or None), ""
     if request.method == "POST" and form.is_valid():
-        _, secret = services.create_token(
+        token, secret = services.create_token(
             user=request.user,
             team=team,
             name=form.cleaned_data["name"],
             scopes=[Scope(scope) for scope in form.cleaned_data["scopes"]],
             expires_at=form.expires_at(),
+            form=form_seed(request.POST),
         )
-        form = TokenForm()
+        form, secret = TokenForm(), secret if token.is_valid() else ""
     shown = team.api_tokens.filter(revoked_at=None).select_related("user").order_by("-created_at")
     if not access.may(request.user, Action.MANAGE, team):
         shown = shown.filter(user=request.user)
-    more = {"tokens": shown, "form": form, "secret": secret, "site": request.build_absolute_uri("/")}
+    once, site = new_secret(LINK_BYTES), request.build_absolute_uri("/")
+    more = {"tokens": shown, "form": form, "secret": secret, "site": site, "once": once}
     return render(request, "teams/tokens.html", context_of(request, team, "tokens", **more))
 
 

@@ -294,6 +294,23 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(world: World) -> None:
     assert services.user_of_token(secret) is None
 
 
+def test_an_answer_that_is_loaded_again_makes_no_second_token(world: World) -> None:
+    client, page = signed_in(world.bob), f"/teams/{world.team.slug}/tokens/"
+    once = client.get(page).content.decode().split('name="once" value="')[1].split('"')[0]
+    form = {"name": "ci", "scopes": ["upload"], "lasts": "30", "once": once}
+
+    def made(client: Client, **change: str) -> str:
+        return client.post(page, form | change).content.decode().split('id="new-token">')[1].split("<")[0]
+
+    first = made(client)
+    assert made(client) == first and services.user_of_token(first) == world.bob
+    assert ApiToken.objects.count() == 1
+    assert made(client, name="another") != first
+    assert made(signed_in(world.vera)) != first, "the same form of another person is another token"
+    services.revoke_token(ApiToken.objects.get(name="ci", user=world.bob), by=world.bob)
+    assert 'id="new-token"' not in client.post(page, form).content.decode()
+
+
 def test_nobody_revokes_anothers_token_but_the_owner(world: World) -> None:
     token, _ = services.create_token(user=world.bob, team=world.team, name="ci", scopes=[], expires_at=None)
     page = f"/teams/{world.team.slug}/tokens/{token.pk}/revoke/"
