@@ -328,7 +328,8 @@ def what_if_lines(answer: dict[str, Any]) -> list[str]:
         out.append(f"Wanted free at the end: {answer['wanted_free_gib']:g} GiB.")
     if answer["starts_from"] is not None:
         keeps = f"; up to {answer['keeps_wanted']:.3f} keeps the wanted free memory" if answer["keeps_wanted"] else ""
-        out.append(f"Starts from {answer['starts_from']:.3f}{keeps}.")
+        least = " at the least" if (answer["tokens"] or {}).get("bound") == "at most" else ""
+        out.append(f"Starts from {answer['starts_from']:.3f}{least}{keeps}.")
     for head, key in (("Equations", "equations"), ("It costs", "cautions"), ("Holds where", "validity")):
         if answer[key]:
             out += ["", head, *(f"  {line}" for line in answer[key])]

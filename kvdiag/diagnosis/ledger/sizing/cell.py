@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kvdiag.diagnosis.ledger.sizing import dsa, mha, mla
+from kvdiag.diagnosis.ledger.sizing import dsa, mha, mla, swa
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, PrintedPools, SizingInputs
 from kvdiag.diagnosis.units import GIB
@@ -98,6 +98,10 @@ def _by_geometry(inputs: SizingInputs) -> int | None:
         return mla.bytes_per_token(geometry, inputs.kv_dtype, inputs.pp) if geometry.kv_lora_rank else None
     if not geometry.kv_heads:
         return None
+    if geometry.swa_layers and inputs.family is not Family.SWA:
+        # the release, or a flag, keeps no pool of its own for the windows: every layer stores every token
+        cells = swa.cells(geometry, inputs.kv_dtype, inputs.attention_tp)
+        return int(cells.full + cells.window) if inputs.pp == 1 else None
     return mha.bytes_per_token(geometry, inputs.kv_dtype, inputs.attention_tp, inputs.pp, inputs.release)
 
 

@@ -80,7 +80,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, ob
         nodes=_whole(launch, "nnodes") or 1,
         dp_attention=dp_attention,
         pools=pools,
-        draft=_draft(launch, smallest),
+        draft=_draft(launch, smallest, geometry),
         tokens=_tokens(launch, ledgers),
         running_requests=limits.max_running_requests if limits else None,
         max_total_tokens=_whole(launch, "max_total_tokens"),
@@ -139,7 +139,7 @@ def _pools(launch: Launch, ledger: Ledger | None) -> PrintedPools:
     )
 
 
-def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
+def _draft(launch: Launch, ledger: Ledger | None, geometry: Geometry | None) -> DraftModel | None:
     algorithm = _text(launch, "speculative_algorithm")
     if algorithm and algorithm.upper() in _NO_MODEL:
         return None
@@ -161,7 +161,18 @@ def _draft(launch: Launch, ledger: Ledger | None) -> DraftModel | None:
         draft_tokens=_whole(launch, "speculative_num_draft_tokens"),
         before_pool=before,
         graphs=booked_gib(ledger, Pool.CUDA_GRAPHS, Model.DRAFT) if ledger else None,
+        layers=_draft_layers(launch, ledger, geometry),
     )
+
+
+def _draft_layers(launch: Launch, ledger: Ledger | None, geometry: Geometry | None) -> int:
+    """Layers of the draft: as many as its pools have their own lines for, else the model's own MTP layers, else one."""
+    pools = sum(r.model is Model.DRAFT and r.moment is Moment.POOL_END for r in ledger.readings) if ledger else 0
+    if pools > 1:
+        return pools
+    drafts = [event.architecture or "" for event in launch.each(WeightsLoaded)][1:]
+    own = any(name.endswith(("NextN", "MTP")) for name in drafts)
+    return geometry.draft_layers if own and geometry is not None and geometry.draft_layers else 1
 
 
 def _tokens(launch: Launch, ledgers: Sequence[Ledger]) -> int | None:

@@ -16,6 +16,7 @@ class Geometry:
     index_dim       set for sparse attention (DSA): the indexer's key width
     swa_layers      layers that keep a window of tokens only, in a pool of their own
     linear_layers   layers that keep one state a request instead of keys and values
+    draft_layers    layers of the model's own draft (MTP), beside the others
     """
 
     name: str
@@ -38,6 +39,7 @@ class Geometry:
     convolution: int = 4
     hidden: int = 0
     vocabulary: int = 0
+    draft_layers: int = 0
 
     @property
     def value_dim(self) -> int:
@@ -196,8 +198,10 @@ def geometry_of(model: str | None) -> Geometry | None:
 def read_config(config: Mapping[str, object], name: str = "config.json") -> Geometry | None:
     """The geometry in a model's config.json (its `text_config` where it has one); None without layers or heads.
 
+    Also None where the list of layers is not as long as the model, as in a config that was cut.
     Source: sglang/srt/configs/model_config.py, ModelConfig: num_hidden_layers, num_key_value_heads, head_dim,
-    kv_lora_rank, qk_rope_head_dim, index_head_dim, layer_types, sliding_window.
+    kv_lora_rank, qk_rope_head_dim, index_head_dim, layer_types, layers_block_type, sliding_window,
+    sliding_window_pattern, full_attention_interval.
     """
     text = config.get("text_config")
     values: Mapping[str, object] = text if isinstance(text, Mapping) else config
@@ -213,13 +217,17 @@ def read_config(config: Mapping[str, object], name: str = "config.json") -> Geom
     heads = number("num_attention_heads", "n_head")
     if not layers or not heads:
         return None
-    kinds = values.get("layer_types")
-    kinds = [str(kind) for kind in kinds] if isinstance(kinds, list) else []
+    listed = values.get("layer_types", values.get("layers_block_type"))
+    kinds = [str(kind) for kind in listed] if isinstance(listed, list) else []
+    if isinstance(listed, list) and len(kinds) != layers:
+        return None
     linear = sum("linear" in kind or "mamba" in kind or kind == "conv" for kind in kinds)
-    interval = number("full_attention_interval")
-    if not linear and interval:
+    window = sum("sliding" in kind or "chunked" in kind for kind in kinds)
+    interval, pattern = number("full_attention_interval"), number("sliding_window_pattern", "_sliding_window_pattern")
+    if not kinds and interval:
         linear = layers - layers // interval
-    window = sum("sliding" in kind for kind in kinds)
+    elif not kinds and pattern > 1:
+        window = layers - layers // pattern  # every so many-th layer is a full one
     hidden = number("hidden_size", "n_embd")
     head_dim = number("head_dim") or hidden // heads
     kv_heads = number("num_key_value_heads") or heads
@@ -233,8 +241,8 @@ def read_config(config: Mapping[str, object], name: str = "config.json") -> Geom
         rope_dim=number("qk_rope_head_dim"),
         index_dim=number("index_head_dim"),
         swa_layers=window,
-        swa_kv_heads=kv_heads if window else 0,
-        swa_head_dim=head_dim if window else 0,
+        swa_kv_heads=(number("swa_num_key_value_heads") or kv_heads) if window else 0,
+        swa_head_dim=(number("swa_head_dim") or head_dim) if window else 0,
         swa_window=number("sliding_window") if window else 0,
         linear_layers=linear,
         linear_key_heads=number("linear_num_key_heads"),
@@ -244,4 +252,5 @@ def read_config(config: Mapping[str, object], name: str = "config.json") -> Geom
         convolution=number("linear_conv_kernel_dim") or 4,
         hidden=hidden,
         vocabulary=number("vocab_size"),
+        draft_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers"),
     )

@@ -58,7 +58,9 @@ class Scenario:
     refused    why there is no answer, in one sentence; else None. Figures that are still sure may stand beside it
     validity   the limits of the model, in words
     cautions   what speaks against the change
-    equations  each step with its numbers
+    starts_from   smallest fraction that starts; at least that where tokens are "at most", None where "at least"
+    keeps_wanted  largest fraction that leaves the wanted free memory
+    equations     each step with its numbers
     command    the new launch command; None where the log does not show which flags were given
     """
 

@@ -91,8 +91,10 @@ class Outcome:
         """Why the changed launch would not start; None where it would."""
         then = self.then
         if then.after_weights <= 0:
-            usage = then.opening - then.after_weights
-            return f"no start: the weights would take about {usage:.1f} GiB of the {then.opening:.2f} a card has free"
+            usage = f"{then.opening - then.after_weights:.1f} GiB of the {then.opening:.2f} a card has free"
+            if then.bound == "at least":  # what every rank keeps whole does not grow
+                return f"no start where all weights divide over the ranks: they would take up to {usage}"
+            return f"no start: the weights would take at least {usage}"
         if then.budget <= 0:
             factor = self.sizing.budget.fraction / (self.sizing.inputs.fraction or 1.0) if self.sizing.budget else 1.0
             least = (1 - then.after_weights / then.opening) / factor

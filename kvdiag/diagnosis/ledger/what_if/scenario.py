@@ -65,7 +65,7 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
         total_tokens=outcome.total(tokens) if known else None,
         host_gb=outcome.host(tokens) if known else None,
         wanted_free_gib=sizing.wanted_free,
-        starts_from=smallest_start(sizing, then),
+        starts_from=smallest_start(sizing, then) if then.bound != "at least" else None,
         keeps_wanted=largest_with_free(sizing, base, then, sizing.wanted_free),
         equations=tuple(equations(outcome, tokens, free)),
         validity=tuple(validity(outcome, free)),
