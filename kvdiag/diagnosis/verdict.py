@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
+from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.checking import Checked
@@ -102,7 +104,7 @@ def _where(case: Case) -> str:
     launch = case.launch
     if stage is Stage.WEIGHTS and reached in (None, Stage.ARGUMENTS, Stage.DISTRIBUTED):
         return " before the weights load"
-    if stage is Stage.ARGUMENTS and failure is not None and failure.kind in (FailureKind.GPU_OOM, FailureKind.KERNEL):
+    if stage is Stage.ARGUMENTS and not launch.has(ArgumentsRefused, ContextTooLong):
         return ""  # the command is all that the log shows of the start
     if stage is Stage.CUDA_GRAPH and not launch.has(*_CAPTURES):
         return " after the KV pool was made"
@@ -116,18 +118,26 @@ def _cut(case: Case, lead: Finding | None) -> str:
     stage, facts = case.outcome.stage, _facts(case, lead)
     if case.launch.has_traffic:
         head = f"The log shows serving, and no start or end of it{': ' + facts if facts else ''}."
-    elif stage is None:
-        head = "The log holds no line of a start."
+    elif stage is None or (stage is Stage.ARGUMENTS and not case.launch.server_args):
+        head = "The log shows no step of the start."
     else:
         end = {Stage.WARMUP: "before the server says that it is ready"}.get(stage, _STAGES[stage])
         if stage is Stage.CUDA_GRAPH and not case.launch.has(*_CAPTURES):
             end = "after the KV pool is made"
+        elif stage is Stage.CUDA_GRAPH and _all_captured(case):
+            end = "after a capture of graphs"
         head = f"The log ends {end}{': ' + facts if facts else ''}."
     if lead is not None:
         return f"{head} {_sentence(lead.summary)} {_act(lead)}".strip()
     if facts or case.launch.has_traffic:
         return f"{head} Nothing in it asks for a change."
     return f"{head} No verdict on memory yet: send the rest of the log."
+
+
+def _all_captured(case: Case) -> bool:
+    """Whether the last line of a capture is its end."""
+    last = next(iter(reversed(case.launch.each(GraphBegin, GraphEnd, CaptureProgress))), None)
+    return isinstance(last, GraphEnd)
 
 
 def _facts(case: Case, lead: Finding | None) -> str:
@@ -149,6 +159,8 @@ def _further(case: Case) -> str:
     sizing, free = case.sizing, case.free_at_end
     if sizing is None or sizing.fractions is None or case.fraction is None or free is None:
         return ""
+    if sizing.inputs.unified_memory:
+        return ""  # what is free there is the host's as well
     to = sizing.fractions.keeps_wanted
     if to is None or to < case.fraction + 0.002 or sizing.limited_by.value != "memory":
         return ""
@@ -191,8 +203,9 @@ def _told(remedy: Remedy) -> str:
         words.append(f"from {remedy.before}")
     if remedy.to is not None and remedy.direction is not Direction.REMOVE:
         words.append(f"to {remedy.to}")
-    if remedy.to is None and remedy.note.startswith("By "):
-        words.append(f"by {remedy.note.removeprefix('By ').partition(';')[0]}")
+    amount = re.search(r"\bBy ((?:about|at least) [\d.]*\d)", remedy.note) if remedy.to is None else None
+    if amount is not None:
+        words.append(f"by {amount[1]}")
     tokens, freed = remedy.effect.get("kv_tokens"), remedy.effect.get("free_at_overflow_gib")
     size = ""
     if tokens is not None and tokens.after is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.rules.catalogue import read_cases
 from kvdiag.diagnosis.texts import Log
 
 TESTS = Path(__file__).parents[1]
@@ -65,3 +67,82 @@ def test_a_verdict_is_short_and_ends_as_a_sentence(path: Path) -> None:
     assert len(verdict) < 500
     assert "\n" not in verdict
     assert "None" not in verdict
+
+
+CASES = {case.slug: case.text for case in read_cases(TESTS / "cases")}
+
+
+@pytest.mark.parametrize(
+    ("slug", "said"),
+    [
+        ("healthy-l40s-0513-looks-thin", "Ready, nothing to fix. 154,200 KV tokens, 5.31 GiB free;"),
+        ("h100-06-fraction-idle-24g", "Ready: 231,220 KV tokens. 24.35 GiB a GPU could hold KV cache: "),
+        ("thin-after-capture-l40s-0513", "Ready: 506,240 KV tokens. Only 0.93 GiB are left free after the start;"),
+        ("gemma27b-24g-042-not-enough", "Failed while the KV pool is made. The weights leave no room for the KV pool:"),
+        (
+            "lone-hip-error-oom-before-load",
+            "Failed before the weights load. The card is full before anything",
+        ),
+        ("qwen72b-bf16-2xa6000-load-oom-k8s", "Failed while the weights load. The weights do not fit on the GPU"),
+        (
+            "wsl2-blackwell-hidden-16gib-mamba",
+            "Failed while the KV pool is made. The device overflows while",
+        ),
+        ("draft-kv-overflow-third-layer", "Failed after the KV pool was made. A draft model's KV pool overflows:"),
+        (
+            "decode-graph-oom-4ranks-chained",
+            "Failed while graphs are captured. The device overflows while",
+        ),
+        ("hicache-too-large-120-of-51", "Failed before it was ready. The host tier does not fit in the host's memory:"),
+        ("prefill-16k-overflow-a100", "Failed while serving. A prefill batch of 16,384 new tokens overflows:"),
+        ("rank-exit-minus9-while-loading", "Failed while the weights load. A process was killed from outside"),
+        ("dmesg-oom-kill-scheduler", "Failed. A process was killed from outside while it was starting:"),
+        (
+            "config-error-missing-tokenizer",
+            "Failed after the KV pool was made. It ended with 16.80 GiB free,",
+        ),
+        ("small-model-takes-all-t4", "The log ends while graphs are captured: 413,696 KV tokens. The KV pool takes"),
+        (
+            "control-141gb-11gb-left-healthy",
+            "The log ends before the server says that it is ready: 801,000",
+        ),
+        (
+            "control-tp2-graphs-11gb-left-healthy",
+            "The log ends after a capture of graphs: 11.17 GiB free. Nothing",
+        ),
+        ("pp8-uneven-layers-small-pool-dsv31", "The log shows no step of the start. No verdict on memory yet:"),
+    ],
+)
+def test_each_outcome_says_where_and_what(slug: str, said: str) -> None:
+    verdict = diagnose(Log(slug, io.BytesIO(CASES[slug].encode()))).document["launches"][-1]["verdict"]
+    assert verdict.startswith(said)
+
+
+@pytest.mark.parametrize("slug", CASES)
+def test_no_verdict_says_what_is_free_twice(slug: str) -> None:
+    for launch in diagnose(Log(slug, io.BytesIO(CASES[slug].encode()))).document["launches"]:
+        free = re.findall(r"(\d+\.\d\d GiB) (?:free|are left free|stay free)", launch["verdict"])
+        assert len(free) == len(set(free))
+        assert "while arguments are read" not in launch["verdict"] or launch["outcome"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("slug", "lead"),
+    [
+        ("two-dp-workers-on-gpu0", "both use GPU 0"),
+        ("foreign-vllm-holds-40g", "Another process holds 41.20 GiB"),
+        ("wsl-hidden-17179869184-gib", "the driver under Windows holds memory out of sight"),
+        ("swa-cap-9216-request-refused-pd", "the size of the window pool"),
+        ("image-helper-on-gpu0-fast-processor", "image"),
+    ],
+)
+def test_the_verdict_leads_with_the_cause_and_not_with_its_symptom(slug: str, lead: str) -> None:
+    verdict = diagnose(Log(slug, io.BytesIO(CASES[slug].encode()))).document["launches"][-1]["verdict"]
+    assert lead in verdict
+
+
+def test_memory_that_the_host_shares_is_not_offered_to_the_pool() -> None:
+    (launch,) = diagnose(Log("gb10", io.BytesIO(CASES["gb10-unified-85-percent"].encode()))).document["launches"]
+    assert launch["verdict"].startswith("Ready, nothing to fix.")
+    offered = {(r["flag"], r["direction"]) for f in launch["findings"] for r in f["remedies"]}
+    assert ("--mem-fraction-static", "raise") not in offered

@@ -20,6 +20,7 @@ from kvdiag.diagnosis.rules.judgements import (
     cap,
     decode_graph_flag,
     flag_is_given,
+    fullest,
     has_window,
     is_in_command,
     kv_dtype,
@@ -364,16 +365,18 @@ def smaller_chunk(case: Case, sign: Event | None = None, tokens: int | None = No
 
 
 def fewer_requests(case: Case) -> Remedy:
-    """Fewer running requests: four fifths of the most that ran, where batch lines tell it."""
-    peak = case.launch.series.peak_running
-    to = None if not peak or peak < 2 else str(max(1, int(peak * 0.8)))
+    """Fewer running requests: four fifths of the most that ran, and no more than ran when the pool was fullest."""
+    peak, full = case.launch.series.peak_running, fullest(case)
+    ran = full.running if full is not None and full.running else peak
+    to = None if not peak or peak < 2 else str(max(1, min(int(peak * 0.8), ran or peak)))
+    words = starting_value("four fifths of the most that ran, or what ran in a full pool", "that none is pushed back")
     return knob(
         case,
         "--max-running-requests",
         Direction.LOWER,
         to=to,
         cost="It costs concurrency: others wait.",
-        note="" if to is None else starting_value("four fifths of the most that ran", "that no request is pushed back"),
+        note="" if to is None else words,
     )
 
 

@@ -43,7 +43,7 @@ def check(case: Case) -> Iterator[Finding]:
     left = "" if free is None or early else f"; {format_gib(free)} were free when it was last printed"
     kind = judgements.last_batch_kind(case, sign)
     if early:
-        told = f"GPU memory ran out before the weights load: {who} found the card full"
+        told = f"The card is full before anything of this server is on it: {who} was refused memory"
         why = "Nothing of this server is on the card yet, so that another process holds it."
         offers = remedies(Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."))
     else:

@@ -37,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, case.after_pool, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
-            lower_fraction(case, need, "By the draft's size, at least by what was missing here."),
+            lower_fraction(case, need, "It takes the draft's size, at least what was missing here."),
             knob(
                 case,
                 "--max-total-tokens",

@@ -1,7 +1,7 @@
 """The device overflows while the target's pools are made.
 
 What it sees
-    An overflow between the end of the target's load and the end of its pools, which no table, state or draft explains.
+    An overflow between the end of the target's load and the end of its pools, which no table or draft explains.
 Why it matters
     The server does not start. The pool was sized, and then something took the room: another process, a buffer outside
     the budget, or a pool that is larger than what it was charged for.
@@ -30,7 +30,8 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if judgements.stage(case, sign) is not Stage.KV_CACHE or judgements.is_draft_pool(case, sign):
         return
-    if judgements.site(case, sign) is not None:
+    place = judgements.site(case, sign)
+    if place not in (None, "mamba_pool"):
         return
     if isinstance(sign, DeviceOutOfMemory) and judgements.table_rows(case, sign) is not None:
         return
@@ -38,14 +39,17 @@ def check(case: Case) -> Iterator[Finding]:
     asked = "" if tried is None else f": {format_gib(tried)} were asked for"
     beside = "" if free is None else f" with {format_gib(free)} free"
     need = Bytes(max(0, tried - (free or 0))) if tried is not None else None
+    what = "KV pool" if place is None else "pool of states"
     yield Finding(
-        summary=f"The device overflows while the KV pool is made{asked}{beside}",
+        summary=f"The device overflows while the {what} is made{asked}{beside}",
         why="The pool was sized to what was free; since then something else took part of it.",
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]) or (sign.rank,),
         evidence=cite(sign, case.after_weights, case.opening, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
             lower_fraction(case, need),
-            knob(case, "--max-total-tokens", Direction.SET, cost="It costs KV tokens above the cap."),
+            knob(case, "--max-total-tokens", Direction.SET, cost="It costs KV tokens above the cap.")
+            if place is None
+            else knob(case, "--max-mamba-cache-size", Direction.SET, cost="It costs state slots."),
         ),
         part_of="wsl-hidden-driver-memory" if tried is not None and free is not None and tried <= free else "",
         confidence=Confidence.LIKELY,

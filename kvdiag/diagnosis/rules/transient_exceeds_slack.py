@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import gib, worked
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies, smaller_chunk
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules._pricing import fewer_requests, lower_fraction, remedies, smaller_chunk
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
@@ -36,9 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
     sure = judgements.stage(case, oom) is not None
     offers = (
         remedies(
-            knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
-            if decode
-            else None,
+            fewer_requests(case) if decode else None,
             None if decode else smaller_chunk(case, oom),
             lower_fraction(case, judgements.room_for(case, tried, free)),
         )

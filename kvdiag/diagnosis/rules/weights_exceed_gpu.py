@@ -61,7 +61,7 @@ def check(case: Case) -> Iterator[Finding]:
                 cost="It costs speed: offloaded layers cross the bus each step.",
             ),
         ),
-        part_of="cpu-offload-not-active" if judgements.ordinary_path(case) is not None else "",
+        part_of=_cause(case, oom),
         confidence=Confidence.CERTAIN if oom is not None else _unseen(case),
         stake=to_gib(oom.tried if oom is not None else None) or 0.0,
     )
@@ -72,3 +72,12 @@ def _unseen(case: Case) -> Confidence:
     share, opening = judgements.checkpoint_share(case), case.opening_size
     fits = share is not None and opening is not None and share < case.thresholds.weights_near_limit * opening / 2
     return Confidence.POSSIBLE if fits else Confidence.LIKELY
+
+
+def _cause(case: Case, oom: DeviceOutOfMemory | None) -> str:
+    """What fills the card beside weights that would fit, or makes them so large; "" where it is they alone."""
+    if judgements.ordinary_path(case) is not None:
+        return "cpu-offload-not-active"
+    if judgements.shared_start(case) is not None or judgements.sharing_ranks(case) is not None:
+        return "two-ranks-one-gpu"
+    return "other-process-on-gpu" if oom is not None and judgements.foreign_memory(case, oom) is not None else ""

@@ -261,7 +261,7 @@ def fragmented(case: Case) -> DeviceOutOfMemory | None:
         held, tried = held_unused(oom), oom.tried
         if held is None or not tried or held < tried or is_trainers(case, oom) or is_draft_start(case, oom):
             continue
-        if stage(case, oom) is Stage.WEIGHTS:
+        if stage(case, oom) is Stage.WEIGHTS or site(case, oom) == "image_processor":
             continue
         if len(small_processes(case, oom)) > 1:
             continue
