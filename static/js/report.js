@@ -47,13 +47,20 @@
   const links = $$(".side li a"), targets = links.map((link) => document.getElementById(link.hash.slice(1))).filter(Boolean);
   if (targets.length && "IntersectionObserver" in window) {
     const visible = new Set();
+    const isAtEnd = () => scrollY + innerHeight >= document.documentElement.scrollHeight - 2 && scrollY > 0;
+    function mark() {
+      // the last sections are too short to come to the top: at the page's end the last one counts
+      const current = isAtEnd() ? targets[targets.length - 1] : targets.find((target) => visible.has(target));
+      if (!current) return;
+      links.forEach((link) => (link.hash === "#" + current.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+    }
     const watch = new IntersectionObserver((entries) => {
       entries.forEach((entry) => (entry.isIntersecting ? visible.add(entry.target) : visible.delete(entry.target)));
-      const first = targets.find((target) => visible.has(target));
-      if (!first) return;
-      links.forEach((link) => (link.hash === "#" + first.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+      mark();
     }, { rootMargin: "-64px 0px -55% 0px" });
     targets.forEach((target) => watch.observe(target));
+    let wasAtEnd = false;
+    addEventListener("scroll", () => { if (isAtEnd() !== wasAtEnd) { wasAtEnd = !wasAtEnd; mark(); } }, { passive: true });
   }
 
   /* ---- paper shows everything --------------------------------------------------------------------------- */

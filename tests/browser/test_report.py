@@ -136,6 +136,90 @@ def test_a_click_on_a_segment_leads_to_its_line(visit: Visit) -> None:
     page.wait_for_url(re.compile("#L231$"))
 
 
+def test_a_click_on_a_segment_opens_the_finding_that_rests_on_it(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    finding = page.locator(".finding", has_text="mla-kv-replicated")
+    assert finding.get_attribute("open") is None
+    page.locator("#plot-budget").scroll_into_view_if_needed()
+    box = page.locator("#plot-budget").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.81, box["y"] + box["height"] * 0.3)
+    hover = page.locator("#plot-budget .hoverlayer")
+    for said in ("KV cache", "10.42 GiB", "% of the first reading", "printed, L247"):
+        expect(hover).to_contain_text(said)
+    page.mouse.click(box["x"] + box["width"] * 0.81, box["y"] + box["height"] * 0.3)
+    page.wait_for_url(re.compile("#L247$"))
+    expect(finding).to_have_attribute("open", "")
+
+
+@pytest.mark.parametrize(("unit", "figure"), [("GB", "11.19"), ("%", "11.1"), ("GiB", "10.42")])
+def test_every_unit_changes_drawing_and_table_alike(visit: Visit, unit: str, figure: str) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    page.get_by_role("button", name="tokens", exact=True).click()
+    page.get_by_role("button", name=unit, exact=True).click()
+    row = page.locator("#twin-budget tbody tr", has_text="KV cache").first
+    expect(row.locator("td").first).to_have_text(figure)
+    expect(page.locator("#twin-budget [data-unit-name]")).to_have_text(unit)
+    expect(page.locator("#plot-budget")).to_contain_text(figure)
+
+
+def test_launches_lie_on_a_strip_of_the_log(visit: Visit) -> None:
+    page = visit.open(stored(document("llama-two-launches")))
+    expect(page.get_by_role("navigation", name="Launches").get_by_role("link")).to_have_count(2)
+    expect(page.locator(".restarts rect")).to_have_count(2)
+    expect(page.locator(".restarts__current")).to_have_count(1)
+    first, second = (float(rect.get_attribute("x") or -1) for rect in page.locator(".restarts rect").all())
+    assert first < second
+
+
+def test_the_side_list_follows_the_reader(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")))
+    page.wait_for_load_state("networkidle")
+    for anchor in ("waterfall", "findings", "log"):
+        page.locator(f".side a[href='#{anchor}']").click()
+        expect(page.locator(f"#{anchor}")).to_be_in_viewport()
+        expect(page.locator(".side a[aria-current]")).to_have_attribute("href", f"#{anchor}")
+        expect(page.locator(".side")).to_be_in_viewport()
+
+
+def test_nothing_is_animated_where_motion_is_not_wanted(visit: Visit) -> None:
+    visit.page.emulate_media(reduced_motion="reduce")
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    page.get_by_role("button", name="Every rank").click()
+    assert page.evaluate("document.getAnimations().filter(each => each.playState === 'running').length") == 0
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+def test_what_if_works_as_a_form_without_a_script(browser: Any, live_server: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(live_server.url + stored(document("kimi-k25-8gpu")))
+    panel = page.locator("#whatif")
+    expect(panel.locator('[data-out="tokens"]')).to_have_text("159,277")
+    panel.get_by_label("--kv-cache-dtype").select_option("fp8_e4m3")
+    panel.get_by_role("button", name="Work it out").click()
+    page.wait_for_url(re.compile(r"\?launch=1&wf\.kv_cache_dtype=fp8_e4m3#whatif$"))
+    expect(panel.locator('[data-out="tokens"]')).to_contain_text("≈ 318,")
+    expect(panel.get_by_label("--kv-cache-dtype")).to_have_value("fp8_e4m3")
+    expect(panel.locator("svg.still")).to_be_visible()
+    panel.get_by_role("link", name="Back to observed").click()
+    expect(panel.locator('[data-out="tokens"]')).to_have_text("159,277")
+    context.close()
+
+
+def test_ten_launches_stand_side_by_side(visit: Visit) -> None:
+    ids = [stored(document("kimi-k25-8gpu")).strip("/").split("/")[-1] for _ in range(11)]
+    page = visit.open("/compare/?" + "&".join(f"r={each}" for each in ids), charts=True)
+    expect(page.locator("#plot-budgets .main-svg").first).to_be_visible()
+    expect(page.locator("#twin-compare thead th")).to_have_count(10)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+    assert visit.problems == []
+
+
 def test_a_change_is_copied_without_its_signs(visit: Visit) -> None:
     visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = visit.open(stored(document("llama-refused")))

@@ -163,6 +163,15 @@ def test_a_rank_alone_can_be_read(log: Page) -> None:
     expect(log.locator(".log__gap").first).to_be_visible()
 
 
+def test_a_phase_alone_can_be_read(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu"), lines()))
+    page.get_by_label("Phase", exact=True).select_option("weights")
+    expect(page.locator(".log__body li").first).to_have_attribute("id", "L142")
+    page.locator(".log__scroll").focus()
+    page.keyboard.press("End")
+    expect(page.locator(".log__body li").last).to_have_attribute("id", "L231")
+
+
 def test_errors_alone_can_be_read(log: Page) -> None:
     log.get_by_label("Level").select_option("error")
     expect(log.locator(".log__body li")).to_have_count(3)  # with the markup line, which speaks of an error

@@ -169,6 +169,34 @@ def test_a_cut_connection_costs_one_part(upload_page: Page) -> None:
     assert len(failures) == 1
 
 
+def test_the_preview_hides_what_the_server_hides(upload_page: Page) -> None:
+    secrets = "--api-key sk-proj-0123456789abcdefghij from 10.20.30.40, again 10.20.30.40, HF_TOKEN=hf_" + "aB3" * 11
+    text = LOG.read_text() + f"\n{secrets}\n"
+    upload_page.get_by_label("Log text").fill(text)
+    preview = upload_page.locator("#preview-list")
+    expect(preview).to_contain_text("API key")
+    counts = upload_page.locator("#preview-title").inner_text()
+    upload_page.locator("#hide-here input").uncheck()
+    upload_page.get_by_role("button", name="Diagnose the text").click()
+    shows_the_report(upload_page)
+    document = upload_page.evaluate("fetch(location.pathname.replace(/\\/$/, '.json')).then((answer) => answer.json())")
+    masked = sum(document["upload"]["masked"].values())
+    assert re.search(r"\d+", counts)[0] == str(masked)  # type: ignore[index]
+
+
+def test_a_long_file_comes_in_parts(upload_page: Page, tmp_path: Path) -> None:
+    long = tmp_path / "server.log"
+    long.write_bytes(LOG.read_bytes() + b'INFO:     127.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK\n' * 180_000)
+    parts = []
+    upload_page.on("request", lambda request: parts.append(request) if request.method == "PATCH" else None)
+    upload_page.set_input_files("#pick", long)
+    upload_page.get_by_role("button", name="Diagnose 1 file").click()
+    shows_the_report(upload_page)
+    assert len(parts) == -(-long.stat().st_size // (8 << 20)) > 1
+    offsets = [int(part.headers["upload-offset"]) for part in parts]
+    assert offsets == sorted(set(offsets))
+
+
 def test_a_sample_is_one_click_away(upload_page: Page) -> None:
     upload_page.get_by_role("button", name="try a sample").click()
     shows_the_report(upload_page)
