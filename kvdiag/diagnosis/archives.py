@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
 from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
 from kvdiag.diagnosis.limits import MIB, Limits
+from kvdiag.diagnosis.read_ahead import ReadAhead
 
 _PIECE: Final = 64 << 10
 _MAGIC: Final = (
@@ -148,10 +149,18 @@ class Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        if self._ended or not len(buffer):
-            return 0
+        out = self.read(len(buffer))
+        buffer[: len(out)] = out
+        return len(out)
+
+    def read(self, most: int = -1, /) -> bytes:
+        """At most so many bytes; b"" at the end."""
+        if most < 0:
+            return self.readall()
+        if self._ended or not most:
+            return b""
         try:
-            out = self._produce(len(buffer))
+            out = self._produce(most)
         except _broken() as error:
             self._ended = self.broken = True
             if not self._given:
@@ -159,14 +168,13 @@ class Unpacked(io.RawIOBase):
                     f"{self._name} is a broken compressed file: nothing in it can be unpacked. "
                     "Compress the log again, or send it as plain text."
                 ) from error
-            return 0
+            return b""
         if out:
             self._given = True
             self._meter.count(self._name, self._source.count, len(out))
-            buffer[: len(out)] = out
         else:
             self._ended = True
-        return len(out)
+        return out
 
 
 class _Fed:
@@ -305,7 +313,7 @@ def open_members(name: str, stream: BinaryIO, limits: Limits, meter: Meter | Non
     elif kind_of == "tar":
         yield from _tar_members(name, source, "tar", limits, meter, packed=False)
     else:
-        unpacked = Unpacked(name, source, kind_of, meter)
+        unpacked = ReadAhead(Unpacked(name, source, kind_of, meter))
         inner = _read_full(unpacked, 512)
         inner_kind = compression_of(inner)
         rest = _Ahead(inner, unpacked)
