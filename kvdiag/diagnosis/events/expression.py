@@ -15,12 +15,14 @@ TIMEOUT_S = 1.0  # of one expression on one line; logs come from strangers
 # than the search.
 SHORT = 256
 
-# Figures that stand after a key. A size has two groups, number and unit, or one (then GB, meaning 2^30).
-NUMBER = r"(-?\d[\d_,]*)"
-DECIMAL = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
-GIB = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?) ?GB"
-MIB = r"(-?\d+(?:\.\d+)?) ?(Mi?B)"
-SIZE = r"(-?\d+(?:\.\d+)?) ?(bytes|[KMGTPE]i?B)"
+# Figures that stand after a key. A size has two groups, number and unit, or one (then GB, meaning 2^30). Digits are
+# bounded, or a line of nothing else takes time that grows with its square; more of them make no figure anyway.
+_DECIMAL = r"-?\d{1,24}(?:\.\d{1,24})?"
+NUMBER = r"(-?\d[\d_,]{0,31})"
+DECIMAL = rf"({_DECIMAL}(?:e-?\d{{1,4}})?)"
+GIB = rf"({_DECIMAL}(?:e-?\d{{1,4}})?) ?GB"
+MIB = rf"({_DECIMAL}) ?(Mi?B)"
+SIZE = rf"({_DECIMAL}) ?(bytes|[KMGTPE]i?B)"
 WORD = r"([\w.+/-]*\w)"
 SIZES = r"\[([\d, ]*)\]"
 

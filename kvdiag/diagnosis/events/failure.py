@@ -314,7 +314,7 @@ class Traceback(Event):
 
 @read_from(
     r"hit an exception:|Exception in ModelTpServer:|Exception in run_tp_server:",
-    fields={"who": r"(\w+) hit an exception:|Exception in (\w+):"},
+    fields={"who": r"(\w{1,80}) hit an exception:|Exception in (\w{1,80}):"},
     samples={
         "0.2.15..0.3.0": ("Exception in ModelTpServer:", "Exception in run_tp_server:"),
         "0.4.0..0.5.23": (
@@ -409,7 +409,7 @@ class SchedulerDead(Event):
 
 @read_from(
     r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! \w+ing)|OOMKilled|invoked oom-killer|[Oo]ut of memory: Killed process"
-    r"|oom-kill:constraint=|Memory cgroup out of memory|\d+ Killed +\w",
+    r"|oom-kill:constraint=|Memory cgroup out of memory|\d{1,9} Killed +\w",
     literals=("Killed", "invoked oom-killer", "oom-kill:constraint="),
     fields={
         "process": r"Killed process \d+ \(([^)]*)\)|^(\S+) invoked oom-killer|task=([\w:.-]+)",

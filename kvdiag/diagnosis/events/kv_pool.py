@@ -276,6 +276,18 @@ class BudgetReserved(Event):
 
 
 @read_from(
+    r"The available memory for KV cache is",
+    fields={"size": rf"KV cache is {GIB}"},
+    samples={"": "The available memory for KV cache is 16.06 GB."},
+    source=f"{_RUNNER}, in builds for NPUs",
+)
+class BudgetMeasured(Event):
+    """The pool's budget as SGLang measured it: after-weights minus the reserve, and minus request states if any."""
+
+    size: Bytes | None
+
+
+@read_from(
     r"KV Cache skipped \(no-op pool\)",
     fields={"tokens": r"#tokens: (\d+)"},
     samples={
@@ -656,9 +668,9 @@ class DeepSeekV4Detail(Event):
     source="sglang/srt/mem_cache: unified memory pool",
 )
 @read_from(
-    r"\[unified-memory-pool\].*(?:Allocator(?:\('[^']*'\))? ready:|fused draft placement)",
+    r"\[unified-memory-pool\].{0,200}(?:Allocator(?:\('[^']*'\))? ready:|fused draft placement)",
     literals=("[unified-memory-pool]",),
-    fields={"what": r"(\w*Allocator(?:\('[^']*'\))? ready|(?:no )?fused draft placement)"},
+    fields={"what": r"(\w{0,60}Allocator(?:\('[^']*'\))? ready|(?:no )?fused draft placement)"},
     samples={
         "0.5.15..0.5.23": (
             "[unified-memory-pool] UnifiedSWAAllocator ready: 213761 full slots, 171008 swa slots",

@@ -94,9 +94,9 @@ class DispatchLimitExceeded(Event):
 
 
 @read_from(
-    r"num_recv_tokens_per_expert\w*(?::|=) ?\[",
+    r"num_recv_tokens_per_expert\w{0,40}(?::|=) ?\[",
     literals=("num_recv_tokens_per_expert",),
-    fields={"tokens": r"num_recv_tokens_per_expert\w*(?::|=) ?\[([\d, ]*)"},
+    fields={"tokens": r"num_recv_tokens_per_expert\w{0,40}(?::|=) ?\[([\d, ]*)"},
     samples=("num_recv_tokens_per_expert: [89856, 1664, 73728, 4352]",),
     source="sglang/srt/layers/moe, with its counts printed",
 )
@@ -192,7 +192,7 @@ class CompileFailed(Event):
 
 
 @read_from(
-    r"(?:nvshmem|NVSHMEM|deep_ep|DeepEP).*(?:out of memory|alloc\w* failed|[Ff]ailed to alloc|malloc failed)"
+    r"(?:nvshmem|NVSHMEM|deep_ep|DeepEP).{0,400}(?:out of memory|alloc\w* failed|[Ff]ailed to alloc|malloc failed)"
     r"|NVSHMEM_SYMMETRIC_SIZE|num_rdma_bytes",
     literals=("nvshmem", "NVSHMEM", "deep_ep", "DeepEP", "num_rdma_bytes"),
     excludes=("server_args=", "num_max_dispatch_tokens_per_rank"),

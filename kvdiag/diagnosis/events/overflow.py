@@ -24,17 +24,18 @@ _HINT = (
         "tried": rf"Tried to allocate {SIZE}",
         "gpu": r"[GN]PU (\d+)",
         "capacity": rf"(?:total capaci?ty of |; |max allowed: ){SIZE}(?= of which|,| total capacity|\.|\))",
-        "free": rf"(?:of which |already allocated; (?:[\d.]+ [KMG]iB current active; )?){SIZE}(?= is free| free)",
+        "free": rf"(?:of which |already allocated; (?:[\d.]{{1,24}} [KMG]iB current active; )?){SIZE}"
+        r"(?= is free| free)",
         "in_use": rf"(?:this process has|Process \d+ has) {SIZE} memory in use",
         "own": rf"this process has {SIZE}",
-        "processes": Every(r"Process \d+ has (-?\d+(?:\.\d+)?) ?(bytes|[KMGTPE]i?B) memory in use"),
+        "processes": Every(r"Process \d{1,12} has (-?\d{1,24}(?:\.\d{1,24})?) ?(bytes|[KMGTPE]i?B) memory in use"),
         "pids": Every(r"Process (\d+) has [\d.]+ ?\w+ memory in use"),
         "allocated": rf"(?:Of the allocated memory |total capacity; |MPS allocated: ){SIZE}"
         r"(?= is allocated by PyTorch| already allocated|,)",
         "reserved_unallocated": rf"{SIZE}(?= is reserved by PyTorch but unallocated)",
         "reserved": rf"{SIZE}(?= reserved in total by PyTorch)",
         "private_pools": rf"with {SIZE} allocated in private pools",
-        "allowed": r"([\d.]+) ?([KMG]i?B) allowed;",
+        "allowed": r"([\d.]{1,24}) ?([KMG]i?B) allowed;",
     },
     samples=(
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB (GPU 0; 14.76 GiB total"

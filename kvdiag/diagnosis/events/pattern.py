@@ -30,6 +30,9 @@ from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.scanner import Scanner, scanner_for
 from kvdiag.diagnosis.units import Bytes, read_decimal_gb, read_size
 
+PATIENCE = 8  # expressions that were given up, after which a long line is not read
+_LONG = 4 << 10  # characters
+
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Fact:
@@ -430,6 +433,7 @@ class Matcher:
     declarations: list[Declaration] = field(default_factory=lambda: DECLARATIONS)
 
     def __post_init__(self) -> None:
+        self._timeouts = 0
         table: dict[str, list[Declaration]] = {}
         for declaration in self.declarations:
             for literal in declaration.literals:
@@ -466,6 +470,8 @@ class Matcher:
         capture tells what failed.
         """
         text = line.text
+        if self._timeouts >= PATIENCE and len(text) > _LONG:
+            return []  # the log was made to take time
         if self._scanner is None:
             self._scanner = scanner_for([literal.encode() for literal, _ in self._table])
         candidates = [self._table[number][1] for number in self._scanner.numbers(text.encode("utf-8", "replace"))]
@@ -479,6 +485,7 @@ class Matcher:
                 try:
                     event = declaration.read_candidate(line, text)
                 except TimeoutError:
+                    self._timeouts += 1
                     continue
                 if event is not None:
                     found.append((declaration, event))

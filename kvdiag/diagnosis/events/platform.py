@@ -11,7 +11,7 @@ from kvdiag.diagnosis.lines import LogLine
 @read_from(
     r"nr_hugepages|HugePages_Total: +[1-9]",
     literals=("nr_hugepages", "HugePages_Total:"),
-    fields={"pages": rf"(?:nr_hugepages *=? *|HugePages_Total: +){NUMBER}"},
+    fields={"pages": rf"(?:nr_hugepages {{0,9}}=? {{0,9}}|HugePages_Total: {{1,40}}){NUMBER}"},
     samples=("vm.nr_hugepages = 204800", "HugePages_Total:   204800"),
     source="Linux",
 )

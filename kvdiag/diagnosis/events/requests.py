@@ -225,7 +225,7 @@ class RequestSlotsExhausted(Event):
         "Mem Leak Detected!",
     ),
     fields={
-        "pool": r"((?:KV cache|Memory) pool|\w+) (?:memory )?leak detected|(\w+ Pool|Mem) (?:Mem )?Leak",
+        "pool": r"((?:KV cache|Memory) pool|\w{1,60}) (?:memory )?leak detected|(\w{1,60} Pool|Mem) (?:Mem )?Leak",
         "available": r"available(?:_size| req slots)=(\d+)",
         "total": r"(?:max_total_num_tokens|total_size|total slots)=(\d+)",
         "evictable": rf"evictable_size={NUMBER}",
