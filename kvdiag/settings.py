@@ -168,6 +168,7 @@ ACCOUNT_ADAPTER = "teams.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_CHANGE_EMAIL = True  # one address a person; a new one takes its place once it is confirmed
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "kvdiag: "
 ACCOUNT_SESSION_REMEMBER = None  # a box on the sign-in page
 SESSION_COOKIE_AGE = 30 * 86_400
 
