@@ -141,8 +141,12 @@ def test_the_verdict_leads_with_the_cause_and_not_with_its_symptom(slug: str, le
     assert lead in verdict
 
 
-def test_memory_that_the_host_shares_is_not_offered_to_the_pool() -> None:
+def test_a_fifth_of_a_memory_that_the_host_shares_is_left_to_it() -> None:
     (launch,) = diagnose(Log("gb10", io.BytesIO(CASES["gb10-unified-85-percent"].encode()))).document["launches"]
     assert launch["verdict"].startswith("Ready, nothing to fix.")
     offered = {(r["flag"], r["direction"]) for f in launch["findings"] for r in f["remedies"]}
     assert ("--mem-fraction-static", "raise") not in offered
+    roomy = launch_of(TESTS / "corpus" / "qwen25-15b-gb10-fp8kv" / "log.txt")
+    (higher,) = [r for f in roomy["findings"] for r in f["remedies"] if r["flag"] == "--mem-fraction-static"]
+    assert higher["effect"]["free_gib"]["to"] == pytest.approx(0.2 * 119.63, abs=0.2)
+    assert roomy["kv_cache"]["wanted_free_gib"] == pytest.approx(0.2 * 119.63, abs=0.2)

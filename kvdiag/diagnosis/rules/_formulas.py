@@ -23,6 +23,8 @@ def wanted(case: Case) -> str:
     full, card, least = gib(limits.free_wanted), limits.free_wanted_card, gib(limits.free_wanted_least)
     if case.card is None:
         return f"wanted = {gib(case.wanted_range[0])} to {gib(most)} by the card's size, which the log does not print"
+    if most > case.wanted_range[0]:
+        return f"wanted = {limits.free_wanted_shared:g} × {gib(case.card)}, as the host lives in the same memory"
     if case.card >= card:
         return f"wanted = {full} on cards from {gib(card)}"
     if most <= limits.free_wanted_least:

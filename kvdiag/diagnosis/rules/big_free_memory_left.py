@@ -23,7 +23,6 @@ from kvdiag.diagnosis.rules.judgements import (
     has_room,
     is_short,
     may_raise_fraction,
-    unified_device,
 )
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_prediction, to_gib
@@ -34,9 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
     free = case.free_at_end
     if free is None or not has_room(case):
         return
-    shared = unified_device(case) is not None  # what is free there is the host's as well
     cause = cause_of_room(case) or ("mem-fraction-too-low" if fraction_limits_pool(case) else "")
-    cause = cause or ("unified-memory-host-share" if shared else "")
     spare = free.available - case.wanted_range[1]
     size = cell(case)
     room = spare * size.share / size.target if size else None

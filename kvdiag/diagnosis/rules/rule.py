@@ -16,6 +16,7 @@ from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Model, Moment, Reading
+from kvdiag.diagnosis.ledger.sizing.unified import unified_device
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import Outcome
 from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Thresholds
@@ -264,7 +265,8 @@ class Case:
     def wanted_range(self) -> tuple[Bytes, Bytes]:
         """The least and the most that may be wanted, given what the log tells of the card."""
         if self.card is not None:
-            return self.wanted_on(self.card), self.wanted_on(self.card)
+            shared = unified_device(self.launch) is not None
+            return self.wanted_on(self.card), self.thresholds.wanted_on(self.card, shared)
         least = self.card_at_least
         return self.wanted_on(least or Bytes(0)), self.thresholds.free_wanted
 

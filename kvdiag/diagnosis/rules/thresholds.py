@@ -85,6 +85,7 @@ class Thresholds:
         60, 8, 1024, "the smallest card on which all of `free_wanted` is wanted; less below"
     )
     free_wanted_least: Bytes = _size(1.5, 0, 64, "never less is wanted, however small the card")
+    free_wanted_shared: float = _share(0.2, "of a memory that host and GPU share, wanted free there at the end")
     thin_share: float = _share(0.5, "less than this share of what is wanted is thin")
     room_share: float = _times(2.4, 1, 100, "more than this multiple of what is wanted is room to use")
 
@@ -190,11 +191,11 @@ class Thresholds:
     def wanted(self) -> FreeWanted:
         """Free memory wanted at the end, in GiB, as the sizing needs it."""
         full, card, least = self.free_wanted / GIB, self.free_wanted_card / GIB, self.free_wanted_least / GIB
-        return FreeWanted(full, card, least, self.thin_share)
+        return FreeWanted(full, card, least, self.thin_share, self.free_wanted_shared)
 
-    def wanted_on(self, card: Bytes) -> Bytes:
-        """Free memory wanted at the end on a card of this size."""
-        return Bytes(round(self.wanted.on(card / GIB) * GIB))
+    def wanted_on(self, card: Bytes, unified: bool = False) -> Bytes:
+        """Free memory wanted at the end on a card of this size; more where the host lives in the same memory."""
+        return Bytes(round(self.wanted.on(card / GIB, unified) * GIB))
 
     def _check(self, given: set[str]) -> None:
         shown = {one.name: one for one in self.each()}

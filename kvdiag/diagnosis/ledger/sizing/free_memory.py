@@ -37,7 +37,7 @@ def wanted_free(inputs: SizingInputs) -> float | None:
     known = [card for card in cards if card is not None]
     if not known:
         return None
-    return inputs.wanted.on(min(known))
+    return inputs.wanted.on(min(known), inputs.unified_memory)
 
 
 def end_free(inputs: SizingInputs) -> float | None:

@@ -133,16 +133,19 @@ class FreeWanted:
 
     full   on a card of `card` and more; below in proportion, never under `least`
     thin   a smaller share of it is thin, at the end and on the way to it
+    shared share of a memory that the host has as well, wanted free there at the least
     """
 
     full: float = 5.0
     card: float = 60.0
     least: float = 1.5
     thin: float = 0.5
+    shared: float = 0.2
 
-    def on(self, card: float) -> float:
-        """GiB wanted on a card of so many GiB."""
-        return max(self.least, self.full * min(1.0, card / self.card))
+    def on(self, card: float, unified: bool = False) -> float:
+        """GiB wanted on a card of so many GiB; more of it where the host lives in the same memory."""
+        alone = max(self.least, self.full * min(1.0, card / self.card))
+        return max(alone, self.shared * card) if unified else alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,7 @@ class SizingInputs:
 
     fraction_basis  "derived" or "assumed" where no line prints the fraction and SGLang's own is taken
     fraction_doubt  why that one may not be the one in effect; "" without a doubt
-    measured        GiB of the budget as SGLang measured it, where a build prints it
+    measured        GiB of the budget as SGLang measured it, less request states, where a build prints it: a check
     reserved        GiB of the budget the log says are kept for something else (0.5.19 and later, multimodal)
     post_capture    whether the pool was sized again after the graphs (0.5.17 and later, where asked for)
     """

@@ -243,8 +243,6 @@ def fraction_limits_pool(case: Case) -> bool:
     """Whether the fraction, and nothing else, keeps the pool small while memory is left."""
     if not has_room(case) or cause_of_room(case) is not None or case.fraction is None:
         return False
-    if unified_device(case) is not None:
-        return False  # what is free there is the host's as well
     excess = excess_after_pool(case)
     if excess is None:
         return not (stages_in_pipeline(case) > 1 or has_window(case))
