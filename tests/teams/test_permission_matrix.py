@@ -77,7 +77,7 @@ RULES: dict[str, Rule] = {
     "claim": EDIT, "deployment": READ, "deployment_change": EDIT, "pin_baseline": EDIT,
     "prove_sender": Rule(None, OPEN), "keep_scenario": EDIT, "drop_scenario": EDIT,
     "shared": Rule("viewer", "viewer"), "shared_seen": Rule(None, "viewer"), "shared_log": READ,
-    "shared_log_find": READ, "shared_json": READ,
+    "shared_log_find": READ, "shared_log_some": READ, "shared_what_if": READ, "shared_json": READ,
     "upload": Rule(OPEN, OPEN), "sample": Rule(None, OPEN),
     "upload-begin": Rule(None, OPEN), "upload-known": PUBLIC, "upload-finish": Rule(None, None),
     "upload-part": Rule(None, None),
