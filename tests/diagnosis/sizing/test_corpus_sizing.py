@@ -92,3 +92,15 @@ def test_every_pair_with_its_neighbour_adds_up(case):
                     assert math.isclose(sum(s["gib"] for s in part["steps"]), part["gib"]["difference"], abs_tol=1e-6)
             if found["tokens"]["difference"] is not None and found["steps"]:
                 assert sum(s["tokens"] or 0 for s in found["steps"]) == found["tokens"]["difference"]
+
+
+def test_budgets_that_a_build_prints_itself_are_those_of_readings_and_fraction():
+    checked = 0
+    for case in CASES:
+        for launch in launches(case):
+            budget = launch["kv_cache"]["budget"]
+            if budget is not None and budget["measured_gib"] is not None:
+                expected = budget["kv_gib"] - (budget["state_gib"] or 0.0)
+                assert budget["measured_gib"] == pytest.approx(expected, abs=0.13), case
+                checked += 1
+    assert checked == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,14 @@ from typing import Any
 import pytest
 
 from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.compare import compare
+from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario
 from kvdiag.diagnosis.lines import Log
 from kvdiag.diagnosis.release import ReleaseRange, release
 from tests.diagnosis.sizing.starts import GIB, Start, pages, rows
+
+_COUNTS = re.compile(rb"((?:#tokens: |max_total_num_tokens=|full_layer_tokens=|swa_layer_tokens=))(\d+)")
+_SIZES = re.compile(rb"((?:K|V|KV) size: )(\d+\.\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -568,11 +574,79 @@ def one_pool_for_each_layer_of_a_draft() -> tuple[Start, Truth]:
     return one, Truth(release="0.5.15", family="mha", tokens=tokens, budget=budget, kv=pool, draft=3 * draft)
 
 
+@start
+def latent_rows_shared_over_context_parallel_ranks() -> tuple[Start, Truth]:
+    """0.5.19: a rank's pool line counts its share, the summary all of them."""
+    one = Start("0.5.19", R1, 0.85, 138.2, tp=8, context=163_840, dcp_size=8, page_size=64)
+    one.load(R1_CLASS, 80.2)
+    budget = one.budget
+    tokens = pages(budget * GIB // 70_272, 64)
+    pool = (tokens + 64) * 70_272 / GIB
+    one.pool(tokens, pool, latent=True)
+    requests = min(rows(8 * tokens, one.context), 4 * tokens)
+    one.pool_end(requests)
+    one.graph(1.4, workspace=0.8)
+    one.ready(8 * tokens, requests)
+    return one, Truth(release="0.5.19", family="mla", tokens=tokens, budget=budget, kv=pool)
+
+
+@start
+def one_byte_budget_for_both_window_pools() -> tuple[Start, Truth]:
+    flags = {"enable_unified_memory": True, "swa_full_tokens_ratio": 0.8}
+    one = Start("0.5.17", "openai/gpt-oss-120b", 0.88, 78.5, tp=2, context=131_072, **flags)
+    one.load("GptOssForCausalLM", 32.6)
+    budget, cell = one.budget, 4 * 2 * 64 * 2 * 18
+    tokens = int(budget * GIB // (cell * 1.8))
+    size = tokens * cell * 1.8
+    head = "[unified-memory-pool]"
+    one.say(f"{head} UNIFIED MEMORY POOL ENABLED -- path=SWA hybrid")
+    one.say(f"{head} UnifiedKVPool allocated: total_bytes={size / GIB:.2f} GB (={size:.0f} B), 2 sub-pool(s)")
+    one.say(
+        f"{head}   total_bytes={size:.0f} (={size / GIB:.2f} GB), full_max_total_num_tokens={tokens},"
+        f" swa_max_total_num_tokens={int(tokens * 0.8)}, joint_available={tokens} slots"
+    )
+    one.take(size / GIB)
+    one.pool_end(rows(tokens, one.context))
+    one.graph(1.2, workspace=0.3)
+    one.ready(tokens, rows(tokens, one.context))
+    return one, Truth(release="0.5.17", family="swa", tokens=tokens, budget=budget, kv=size / GIB)
+
+
+@start
+def a_pool_sized_again_after_the_graphs() -> tuple[Start, Truth]:
+    one = Start("0.5.19", "Qwen/Qwen3-32B", 0.93, 78.5, context=40_960)
+    one.load("Qwen3ForCausalLM", 32.3)
+    budget, cell = one.budget, 262_144
+    most = int(budget * GIB // cell)
+    half = f"{(most + 1) * cell / 2 / GIB:.2f} GB"
+    one.say(f"KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: {most}, K size: {half}, V size: {half}")
+    one.pool_end(2048)
+    one.graph(0.7, kind="prefill", workspace=0.6)
+    one.graph(1.3)
+    tokens = int((one.least - max(one.opening * 0.07, 1.0)) * GIB // cell)
+    pool = (tokens + 1) * cell / GIB
+    one.take(pool)
+    head = f"Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: {tokens}"
+    one.say(f"{head}, KV size: {pool:.2f} GB, avail mem={one.least:.2f} GB")
+    one.ready(tokens, 2048)
+    return one, Truth(
+        release="0.5.19", family="mha", tokens=tokens, budget=budget, kv=pool, predicted=False, limited_by="memory"
+    )
+
+
 @pytest.fixture(scope="module", params=list(CASES))
 def found(request: pytest.FixtureRequest) -> tuple[dict[str, Any], Truth]:
-    one, truth = CASES[request.param]()
-    (launch,) = diagnose(Log("log.txt", io.BytesIO(one.log))).document["launches"]
-    return launch, truth
+    return document(CASES[request.param]), CASES[request.param]()[1]
+
+
+def document(case: Case, scale: float = 1.0) -> dict[str, Any]:
+    """The report on a start; `scale` multiplies what its pool lines and its summary print."""
+    raw = case()[0].log
+    if scale != 1.0:
+        raw = _COUNTS.sub(lambda m: m[1] + str(int(int(m[2]) * scale)).encode(), raw)
+        raw = _SIZES.sub(lambda m: m[1] + f"{float(m[2]) * scale:.2f}".encode(), raw)
+    (launch,) = diagnose(Log("log.txt", io.BytesIO(raw))).document["launches"]
+    return dict(launch)
 
 
 def booked(rank: dict[str, Any], pool: str, model: str = "target") -> float:
@@ -636,3 +710,50 @@ def test_a_healthy_start_raises_no_alarm(found: tuple[dict[str, Any], Truth]) ->
     launch, truth = found
     loud = [x["rule"] for x in launch["findings"] if x["severity"] in ("critical", "warning")]
     assert [rule for rule in loud if rule != "pool-below-one-request"] == []
+
+
+def test_no_change_gives_the_start_back(found: tuple[dict[str, Any], Truth]) -> None:
+    launch, truth = found
+    same = scenario(launch, Change())
+    assert same.refused is None and same.tokens is not None
+    assert same.tokens.after == launch["kv_cache"]["tokens"]
+    if same.free_gib is not None:
+        assert same.free_gib.after == same.free_gib.before
+
+
+def test_a_larger_fraction_holds_more_and_leaves_less(found: tuple[dict[str, Any], Truth]) -> None:
+    launch, _ = found
+    last: Scenario | None = None
+    for fraction in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95):
+        now = scenario(launch, Change(mem_fraction_static=fraction))
+        if now.refused is None and last is not None and last.refused is None:
+            assert now.tokens is not None and last.tokens is not None
+            assert now.tokens.after >= last.tokens.after
+            if now.free_gib is not None and last.free_gib is not None:
+                assert now.free_gib.after <= last.free_gib.after + 1e-9
+        last = now
+
+
+def test_a_comparison_with_another_start_adds_up(found: tuple[dict[str, Any], Truth]) -> None:
+    launch, _ = found
+    other = document(CASES["a_draft_that_the_budget_pays_for"])
+    for one, two in ((launch, other), (other, launch), (launch, launch)):
+        said = compare(one, two)
+        for part in (said, said["free"]):
+            if part and part["gib"]["difference"] is not None:
+                steps = sum(step["gib"] for step in part["steps"])
+                assert steps == pytest.approx(part["gib"]["difference"], abs=1e-6)
+        if said["tokens"]["difference"] is not None:
+            assert sum(step["tokens"] or 0 for step in said["steps"]) == said["tokens"]["difference"]
+
+
+def test_pool_lines_scaled_down_move_no_prediction(request: pytest.FixtureRequest, found: Any) -> None:
+    """A prediction comes from readings and fraction: with other tokens and sizes in the pool's lines it stays."""
+    launch, truth = found
+    name = request.node.callspec.params["found"]
+    scaled = document(CASES[name], 0.8)
+    one, two = launch["kv_cache"], scaled["kv_cache"]
+    assert two["budget"]["kv_gib"] == one["budget"]["kv_gib"]
+    if truth.predicted and one["tokens"] != two["tokens"] and truth.limited_by != "max_total_tokens":
+        assert two["budget"]["tokens"] == pytest.approx(one["budget"]["tokens"], rel=0.005)
+        assert two["limited_by"] in ("unknown", "sizing_fault"), two["limit"]

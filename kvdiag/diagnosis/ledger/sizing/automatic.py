@@ -11,7 +11,9 @@ from kvdiag.diagnosis.ledger.sizing.inputs import AutomaticFraction, FractionCan
 _ROUNDING = 0.00051
 """SGLang rounds an automatic fraction to three decimals."""
 _FEW = 2
-"""Values from which one may be picked by the pools where the log shows no command: of more, one fits by chance."""
+_NARROW = 0.012
+"""Where the log shows no command, the pools may pick one of two values, or one of more as long as what they leave open,
+times the values, stays under this: of many values one would fit by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def with_automatic(inputs: SizingInputs) -> tuple[SizingInputs, FractionCheck | 
     fitting = [one for one in found.candidates if _fits(one.value, implied)]
     values = {one.value for one in found.candidates}
     basis = "assumed" if found.card in ("name", "free") else "derived"
-    if fitting and implied is not None and (found.sure or len(values) <= _FEW):
+    if fitting and implied is not None and (found.sure or _is_telling(implied, len(values))):
         value = min((one.value for one in fitting), key=lambda value: abs(value - implied.value))
         named = tuple(one for one in fitting if one.value == value)
         sentence = (
@@ -80,6 +82,10 @@ def with_automatic(inputs: SizingInputs) -> tuple[SizingInputs, FractionCheck | 
     return inputs, FractionCheck(
         None, None, None if implied is None else bool(fitting), implied, found.candidates, _unused(found, implied)
     )
+
+
+def _is_telling(implied: Estimate, values: int) -> bool:
+    return values <= _FEW or values * (implied.high - implied.low + 2 * _ROUNDING) <= _NARROW
 
 
 def _fits(value: float, implied: Estimate | None) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvdiag.diagnosis.events.failure import NoRoomForPool
 from kvdiag.diagnosis.events.hardware import DeviceNamed
 from kvdiag.diagnosis.events.kv_pool import (
+    BudgetMeasured,
     BudgetReserved,
     DeepSeekV4Budget,
     KVCacheDtype,
@@ -69,6 +70,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, ob
         kv_dtype=kv_dtype_of(launch, smallest),
         multimodal=_is_multimodal(architecture),
         unified_memory=unified_device(launch) is not None,
+        measured=_measured(launch),
         reserved=_reserved(launch),
         post_capture=launch.has(PostCapturePool),
         page_size=_whole(launch, "page_size") or 1,
@@ -162,7 +164,14 @@ def _draft(launch: Launch, ledger: Ledger | None, geometry: Geometry | None) -> 
         before_pool=before,
         graphs=booked_gib(ledger, Pool.CUDA_GRAPHS, Model.DRAFT) if ledger else None,
         layers=_draft_layers(launch, ledger, geometry),
+        has_path=_has_draft_path(launch),
     )
+
+
+def _has_draft_path(launch: Launch) -> bool | None:
+    """Whether a draft's path is set, by SGLang's own line: it fills it in for models with drafts of their own."""
+    name = "speculative_draft_model_path"
+    return launch.value(name) is not None if name in launch.printed_fields else None
 
 
 def _draft_layers(launch: Launch, ledger: Ledger | None, geometry: Geometry | None) -> int:
@@ -263,6 +272,15 @@ def platform_of(launch: Launch) -> str | None:
 def _reserved(launch: Launch) -> float:
     """GiB of the budget that the log says are kept for something else, on the rank that keeps most."""
     return max((event.size.gib for event in launch.each(BudgetReserved) if event.size is not None), default=0.0)
+
+
+def _measured(launch: Launch) -> float | None:
+    """GiB of the target's budget where a build prints it, on the rank with least; a draft's line comes second."""
+    first: dict[str, float] = {}
+    for event in launch.each(BudgetMeasured):
+        if event.size is not None:
+            first.setdefault(event.rank, event.size.gib)
+    return min(first.values(), default=None)
 
 
 def _role(launch: Launch) -> str | None:

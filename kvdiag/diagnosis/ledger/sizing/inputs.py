@@ -88,6 +88,7 @@ class DraftModel:
     """A speculative draft: its weights, its pool, and its parameters; GiB as printed, None where not.
 
     before_pool  whether its weights were loaded before the target's pool was sized (0.5.14 and later)
+    has_path     whether --speculative-draft-model-path is set, without which no budget pays for it; None if not told
     """
 
     algorithm: str | None = None
@@ -101,6 +102,7 @@ class DraftModel:
     before_pool: bool | None = None
     graphs: float | None = None
     layers: int = 1
+    has_path: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

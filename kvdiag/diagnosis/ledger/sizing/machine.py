@@ -27,7 +27,7 @@ _ERAS = (
 """First releases of the rules and defaults that an automatic fraction follows."""
 _MOST = 24
 """Candidates beyond which naming them says nothing."""
-_CONTEXT = 800.0
+_CONTEXT = 2048.0
 """MiB that contexts, communicators and a display may hold of a card before the first reading."""
 _LATENT_GRAPH = 1536.0
 """MiB set aside for prefill graphs of MLA models, 0.5.10 and later."""

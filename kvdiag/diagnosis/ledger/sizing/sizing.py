@@ -194,6 +194,7 @@ def _budget(budget: Budget, inputs: SizingInputs, lines: list[object]) -> dict[s
         "after_weights_gib": round(budget.readings.after_weights.value, 6),
         "reserve_gib": round(budget.reserve, 6),
         "kv_gib": round(budget.kv.value, 6),
+        "measured_gib": None if inputs.measured is None else round(inputs.measured, 4),
         "kv_gib_low": round(budget.kv.low, 6),
         "kv_gib_high": round(budget.kv.high, 6),
         "state_gib": round(way.state_gib(budget.kv.value), 6) if way and way.state_gib(budget.kv.value) else None,

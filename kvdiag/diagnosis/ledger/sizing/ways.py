@@ -167,6 +167,8 @@ def _draft_ways(inputs: SizingInputs, ways: list[Arithmetic]) -> Iterable[Arithm
     adds = False if early else drafts.adds_headroom(inputs.release)
     hybrid = inputs.family is Family.SWA
     charges = drafts.is_charged(inputs.release, draft.before_pool, draft.algorithm, hybrid)
+    if draft.has_path is False:
+        charges = False
     for way in ways:
         charged = _charge_draft(inputs, way)
         added = replace(way, headroom=extra) if extra else None
