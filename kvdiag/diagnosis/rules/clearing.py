@@ -95,9 +95,10 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
     free = case.free_at_end
     if free is None or not judgements.is_healthy(case):
         return
+    wanted = case.wanted_free or case.wanted_range[1]
     yield Cleared(
         f"The {format_gib(free.available)} free at the end are not wasted",
-        f"About {format_gib(case.wanted_range[1])} are wanted for prefill, logits and the allocator; what is there is"
+        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator; what is there is"
         " within the healthy range.",
         (free.line,),
     )
@@ -145,7 +146,8 @@ def _free_against_wanted(case: Case) -> str | None:
     free = case.free_at_end
     if free is None:
         return None
-    return f"{format_gib(free.available)} are free at the end, {format_gib(case.wanted_range[1])} wanted"
+    wanted = case.wanted_free or case.wanted_range[1]
+    return f"{format_gib(free.available)} are free at the end, {format_gib(wanted)} wanted"
 
 
 def _weights_against_budget(case: Case) -> str | None:

@@ -298,7 +298,8 @@ def is_healthy(case: Case) -> bool:
     if free is None or case.outcome.outcome == "failed" or memory_ran_out(case) is not None:
         return False
     least, most = case.wanted_range
-    if free.available < case.thresholds.thin_share * most or has_room(case) or is_short(case):
+    thin = case.thresholds.thin_share * (case.wanted_free or most)
+    if free.available < thin or has_room(case) or is_short(case):
         return False
     return free.available >= least and not case.launch.has(Retraction)
 
