@@ -63,17 +63,17 @@ _SECRET_WORD: Final = (
     r"|(?:access|auth|refresh|id|hf|hub|bearer|session|client|secret)_?(?:token|secret))"
 )
 _SECRET_NAME: Final = (
-    r"(?:[A-Z][A-Z0-9_]*_)?(?:TOKEN|SECRET|(?:[A-Z0-9]{1,20})?PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|API_?KEY"
+    r"(?:[A-Z][A-Z0-9_]{0,80}_)?(?:TOKEN|SECRET|(?:[A-Z0-9]{1,20})?PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|API_?KEY"
     r"|ACCESS_KEY(?:_ID)?|SECRET_KEY|PRIVATE_KEY|CREDENTIALS?|AUTH|ACCOUNT_KEY|CONNECTION_STRING|DSN|COOKIE"
     r"|WEBHOOK(?:_URL)?)(?:_?\d{1,2})?"
 )
 _ENV_LITERALS: Final = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "PASS", "PWD", "_PAT", "KEY", "CREDENTIAL", "AUTH",
                         "DSN", "CONNECTION_STRING", "COOKIE", "WEBHOOK")  # fmt: skip
 _SECRET_FLAG: Final = (
-    r"--(?:[\w-]{0,40}[_-])?(?:token|password|passwd|passphrase|secret|(?:secret|access|private)[_-]key|credentials?"
+    r"--(?:\w[\w-]{0,40}[_-])?(?:token|password|passwd|passphrase|secret|(?:secret|access|private)[_-]key|credentials?"
     r"|auth)"
 )
-_KEY_FLAG: Final = r"--(?:[\w-]{0,40}[_-])?api[_-]?key"
+_KEY_FLAG: Final = r"--(?:\w[\w-]{0,40}[_-])?api[_-]?key"
 _KEY_LITERALS: Final = ("api_key", "api-key", "apikey")
 _SECRET_LITERALS: Final = tuple(
     word + end
@@ -306,7 +306,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(?:\(|\.?$)))"
             r"([A-Za-z_][\w.-]{0,40})", "user-{n}", _COMMON_USERS + r"|\w{1,3}"),
     Pattern("user_name", ("ssh ", "scp ", "sftp ", "rsync "),
-            r"(\b(?:ssh|scp|sftp|rsync)\s(?:[^@\n]{0,200}?[\s\"'])?)([A-Za-z_][\w.-]{0,40})(?=@[\w.-]{1,120})"
+            r"(\b(?:ssh|scp|sftp|rsync)\s(?:[^@\n]{0,120}?[\s\"'])?)([A-Za-z_][\w.-]{0,40})(?=@[\w.-]{1,120})"
             r"", "user-{n}",
             _COMMON_USERS),
     Pattern("host_name", ("ssh ", "scp ", "sftp ", "rsync "),

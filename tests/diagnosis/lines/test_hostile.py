@@ -1,22 +1,26 @@
 """Logs from strangers: nothing in them raises, nothing takes long, nothing grows with their size."""
 
 import io
+import json
 import random
 import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
+import regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.errors import UnreadableLog
 from kvdiag.diagnosis.limits import Limits
 from kvdiag.diagnosis.lines import LineReader, Log, LogLine
 from kvdiag.diagnosis.masked_copy import masked_copy
 from kvdiag.diagnosis.masking import PATTERNS, Masker
 
-RECORD = b"[2025-03-08 12:29:13 TP3] Load weight begin. avail mem=21.63 GB"
+RECORD_TEXT = b"Load weight begin. avail mem=21.63 GB"
+RECORD = b"[2025-03-08 12:29:13 TP3] " + RECORD_TEXT
 PHRASES = [b"Load weight begin.", b"server_args=", b"out of memory", b"Traceback"]
 PARTS = [
     RECORD, b"\n", b"\r", b"\r\n", b"\x1b[31m", b"\x1b]8;;http://x\x07", b"\x1b", b"\0", b"\xff\xfe", b"\xef\xbb\xbf",
@@ -114,6 +118,18 @@ def test_a_text_made_to_be_slow_is_read_to_its_end(number: int) -> None:
         assert found[-1].text == "Load weight begin. avail mem=21.63 GB"
 
 
+@pytest.mark.parametrize("number", range(len(PATTERNS)))
+def test_no_pattern_takes_time_that_grows_with_the_square(number: int) -> None:
+    """One that does takes minutes on such a text, and is given up after ten seconds."""
+    pattern = PATTERNS[number]
+    literals = pattern.literals[:2] or ("api",)
+    for run in ("a", " ", "1", "1.", "1:", "a@", "'", "\\", "A_", "a-", *literals):
+        for literal in literals:
+            text = literal + run * (60_000 // len(run)) + literal
+            regex.compile(pattern.expression, regex.IGNORECASE if pattern.ignore_case else 0).sub("", text, timeout=10)
+            regex.compile(pattern.after).search(text, timeout=10)
+
+
 def test_lines_that_take_too_long_are_left_out_and_soon_without_trying(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvdiag.diagnosis.masking.TIMEOUT_S", 1e-9)
     masker = Masker()
@@ -151,6 +167,31 @@ def test_the_memory_does_not_grow_with_the_size() -> None:
     small, large = peak(4), peak(24)
     assert large < small + 16_000_000
     assert large < 40_000_000
+
+
+def test_thousands_of_ranks_are_diagnosed() -> None:
+    raw = b"".join(
+        b"[2025-03-08 12:29:%02d TP%d] %s\n" % (second, n, text)
+        for second, text in enumerate((RECORD_TEXT, b"Memory pool end. avail mem=1.00 GB"))
+        for n in range(3_000)
+    )
+    (launch,) = diagnose(Log("x", io.BytesIO(raw))).document["launches"]
+    assert len(launch["ranks"]) == 3_000
+    assert launch["ranks"][-1]["opening_gib"] == 21.63
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+     b"[" * 3_000_000, b"a" * 3_000_000, b"\r" * 3_000_000, b"avail mem=" * 300_000, b"server_args=ServerArgs(" * 90_000,
+     b'{"log": ' * 300_000, b"\\n" * 1_500_000, "█".encode() * 1_000_000],
+    ids=lambda bomb: repr(bomb[:10]),
+)  # fmt: skip
+def test_a_line_without_end_is_passed_over(bomb: bytes) -> None:
+    raw = RECORD + b"\n" + bomb + b"\n" + RECORD.replace(b"TP3", b"TP4") + b"\n"
+    launches = diagnose(Log("x", io.BytesIO(raw))).document["launches"]
+    assert {rank["id"] for launch in launches for rank in launch["ranks"]} >= {"TP3", "TP4"}
+    assert len(json.dumps(launches)) < 2_000_000
 
 
 @pytest.mark.parametrize("ranks", [5_000])
