@@ -39,6 +39,7 @@ class Mark:
     after: str = ""
     bad: bool = False
     words_left: bool = False
+    words_above: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,10 @@ def _marks(
         marks.append(Mark("to", at(to), height(to), f"{words.fraction(to)} advised", words_left=left))
     elif keeps is not None and abs(keeps - observed) > 0.004 and not failed:
         now_left = keeps > observed
-        free = f" keeps {wanted_free(launch)} GiB free"
-        marks.append(Mark("to", at(keeps), height(keeps), words.fraction(keeps), after=free, words_left=not now_left))
+        # Near the right edge the fraction alone has room; the line below the ruler says what it keeps.
+        free = f" keeps {wanted_free(launch)} GiB free" if at(keeps) < 82 or not now_left else ""
+        place = {"words_left": not now_left, "words_above": not free}
+        marks.append(Mark("to", at(keeps), height(keeps), words.fraction(keeps), after=free, **place))
     held = f"{words.tokens(tokens)} tokens" if tokens and not failed else ""
     if now_left and at(observed) < 20:
         held = ""  # no room for more than the fraction

@@ -53,3 +53,15 @@ def test_the_words_of_a_low_fraction_have_room_on_their_left() -> None:
     now = next(mark for mark in drawn.marks if mark.kind == "now")
     assert now.words_left and now.x >= 20
     assert [word for _, word, _ in drawn.ticks] == ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"]
+
+
+def test_near_the_right_edge_the_fraction_stands_alone() -> None:
+    made = document("kimi-k25-8gpu")
+    launch = made["launches"][0]
+    launch["kv_cache"]["fractions"] |= {"observed": 0.84, "keeps_wanted_free": 0.92}
+    launch["kv_cache"]["budget"] |= {"mem_fraction_static": 0.84, "smallest_fraction": 0.07}
+    launch["kv_cache"]["fractions"]["smallest_that_starts"] = 0.07
+    drawn = ruler_of(made, launch)
+    keeps = next(mark for mark in drawn.marks if mark.kind == "to")
+    assert keeps.x > 82 and not keeps.words_left
+    assert keeps.text == "0.92" and keeps.after == "" and keeps.words_above
