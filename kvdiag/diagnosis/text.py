@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.report import Report
 
 NAMES = {
@@ -137,6 +138,8 @@ class _Terminal:
     def lines(self) -> Iterator[str]:
         for launch in self.document["launches"]:
             yield from self._launch(launch)
+        if left_out := starts_left_out(self.document):
+            yield left_out
         held = [threshold_in_words(one) for one in self.document.get("thresholds") or []]
         if held:
             yield printable(f"Thresholds other than kvdiag's own: {'; '.join(held)}")

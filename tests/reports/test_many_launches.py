@@ -10,6 +10,8 @@ from django.template.loader import render_to_string
 
 from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.markdown import to_markdown
+from kvdiag.diagnosis.report import Report
+from kvdiag.diagnosis.text import render
 from reports.launch_tabs import MOST_TABS
 from reports.offline import offline_page
 from reports.page import ReportPage
@@ -42,16 +44,20 @@ def page_of(made: dict[str, Any], number: int = 3412) -> str:
     return render_to_string("reports/sections/tabs.html", context)
 
 
-@pytest.mark.parametrize("render", [to_markdown, offline_page, page_of, lambda made: page_of(facts_only(made))])
-def test_what_is_left_out_is_said_everywhere(render: Any) -> None:
-    assert SAID in render(cut())
+def text_of(made: dict[str, Any]) -> str:
+    return render(Report(made), "text")
 
 
-@pytest.mark.parametrize("render", [to_markdown, offline_page, page_of])
-def test_nothing_is_said_where_nothing_is_left_out(render: Any) -> None:
+@pytest.mark.parametrize("form", [to_markdown, text_of, offline_page, page_of, lambda made: page_of(facts_only(made))])
+def test_what_is_left_out_is_said_everywhere(form: Any) -> None:
+    assert SAID in form(cut())
+
+
+@pytest.mark.parametrize("form", [to_markdown, text_of, offline_page, page_of])
+def test_nothing_is_said_where_nothing_is_left_out(form: Any) -> None:
     made = cut()
     del made["upload"]["launches"]
-    assert "server starts:" not in render(made)
+    assert "server starts:" not in form(made)
 
 
 @pytest.mark.parametrize("counts", [None, {}, {"read": 5}, {"read": 5, "all": 5}, {"read": "5", "all": "9"}])
