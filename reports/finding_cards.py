@@ -19,8 +19,11 @@ _ALWAYS_OPEN = ("critical", "warning")
 
 EFFECT_NAMES = {
     "kv_tokens": "KV tokens",
+    "total_tokens": "KV tokens, all GPUs",
     "kv_gib": "KV cache",
     "free_gib": "Free when ready",
+    "free_at_overflow_gib": "Free when it overflowed",
+    "batch_gib": "Asked for by the batch",
     "draft_kv_gib": "Draft KV cache",
     "weights_gib": "Weights",
     "cuda_graphs_gib": "CUDA graphs",
