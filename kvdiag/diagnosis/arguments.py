@@ -12,6 +12,9 @@ Value = None | bool | int | float | str | list[object] | dict[str, object]
 Origin = Literal["given", "default", "adjusted"]
 
 MAX_ARGUMENTS = 2_000  # SGLang has some 400; a line with more is not its own
+# What most values are: read without the parser of Python's literals.
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_SIMPLE = re.compile(r"'[^'\\\n\r\0]*'|\"[^\"\\\n\r\0]*\"")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -70,6 +73,10 @@ def read_value(text: str) -> Value:
     """One printed value: a Python literal where it is one, else its text."""
     if text in ("None", "null", ""):
         return None
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _SIMPLE.fullmatch(text):
+        return text[1:-1]
     if text in ("True", "true"):
         return True
     if text in ("False", "false"):

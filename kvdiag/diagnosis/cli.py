@@ -115,16 +115,22 @@ _CHANGES = {
 }
 
 
-def _thresholds_of(options: argparse.Namespace) -> Thresholds | None:
-    """The thresholds of the file, then those of the command line; None after the reason went to standard error."""
+def _table_in(path: Path) -> dict[str, object]:
+    """A TOML file. Raises ValueError for one that is none."""
     import tomllib
 
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise ValueError(f"{path} is no TOML file: {broken}") from broken
+
+
+def _thresholds_of(options: argparse.Namespace) -> Thresholds | None:
+    """The thresholds of the file, then those of the command line; None after the reason went to standard error."""
     from kvdiag.diagnosis.rules.thresholds import Thresholds
 
-    given: dict[str, object] = {}
     try:
-        if options.thresholds is not None:
-            given = tomllib.loads(Path(options.thresholds).read_text(encoding="utf-8"))
+        given = _table_in(Path(options.thresholds)) if options.thresholds is not None else {}
         for pair in options.threshold:
             name, equals, value = pair.partition("=")
             if not equals:
@@ -133,8 +139,6 @@ def _thresholds_of(options: argparse.Namespace) -> Thresholds | None:
         return Thresholds.read(given)
     except OSError as failure:
         print(f"kvdiag: {_plain(options.thresholds)}: {failure.strerror}", file=sys.stderr)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        print(f"kvdiag: {_plain(options.thresholds)} is no TOML file: {_plain(str(broken))}", file=sys.stderr)
     except ValueError as refusal:
         print(f"kvdiag: {_plain(str(refusal))}", file=sys.stderr)
     return None

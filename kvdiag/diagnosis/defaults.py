@@ -486,14 +486,18 @@ def fields_by_release(releases: tuple[Release, ...]) -> dict[Release, frozenset[
     def base(found: Release) -> tuple[int, int, int]:
         return (found.major, found.minor, found.patch)
 
-    return {
-        wanted: frozenset(
-            field
-            for field, rows in _rows().items()
-            if field not in _EVERYWHERE and any(base(first) <= base(wanted) <= base(last) for _, first, last in rows)
-        )
-        for wanted in releases
+    spans = {
+        field: [(base(first), base(last)) for _, first, last in rows]
+        for field, rows in _rows().items()
+        if field not in _EVERYWHERE
     }
+    found: dict[Release, frozenset[str]] = {}
+    for wanted in releases:
+        at = base(wanted)
+        found[wanted] = frozenset(
+            field for field, rows in spans.items() if any(first <= at <= last for first, last in rows)
+        )
+    return found
 
 
 __all__ = ["COMPUTED", "RENAMED", "Default", "comes_later", "defaults_of", "fields_by_release", "names_of"]

@@ -40,9 +40,8 @@ class MachineTables:
     def take(self, events: Iterable[Event]) -> Iterator[Event]:
         """All events, in their order."""
         for event in events:
-            file = event.line.file
             if isinstance(event, _TABLES):
-                self._tables.setdefault(file, []).append(event)
+                self._tables.setdefault(event.line.file, []).append(event)
             yield event
 
     def give(self, launches: Sequence[Launch]) -> None:

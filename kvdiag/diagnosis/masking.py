@@ -7,13 +7,14 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
-
-import regex
+from typing import TYPE_CHECKING, Any, Final
 
 from kvdiag.diagnosis.databases import database
 from kvdiag.diagnosis.decoding import clean
 from kvdiag.diagnosis.patterns import LOCAL, PATTERNS, Pattern
+
+if TYPE_CHECKING:
+    import regex
 
 __all__ = ["PATTERNS", "Masker", "Pattern", "Triggers"]
 
@@ -55,7 +56,7 @@ class Masker:
         self._given: set[str] = set()  # pseudonyms that stand for some name, here or where the log came from
         self.triggers = Triggers()
         self._rules = [_Rule(pattern) for pattern in PATTERNS]
-        self._extra = [(pattern, regex.compile(pattern.expression, _flags(pattern))) for pattern in extra]
+        self._extra = [(pattern, _timed(pattern.expression, pattern.ignore_case)) for pattern in extra]
         self._in_key = 0  # lines of a private key so far, from its first on
         self._expected: list[_Rule] = []  # of a value whose name ended the line before
         self._blank = 0
@@ -342,21 +343,24 @@ class _Rule:
     def search_timed(self) -> regex.Pattern[str]:
         """The same expression for a search that can be given up."""
         if self._timed is None:
-            self._timed = regex.compile(self.pattern.expression, _flags(self.pattern))
+            self._timed = _timed(self.pattern.expression, self.pattern.ignore_case)
         return self._timed
 
     def is_behind(self, text: str) -> bool:
         """Whether the pattern is for the line behind this one."""
         if self._after is None:
-            self._after = regex.compile(self.pattern.after)
+            self._after = _timed(self.pattern.after)
         try:
             return self._after.search(text, timeout=TIMEOUT_S) is not None
         except TimeoutError:
             return False
 
 
-def _flags(pattern: Pattern) -> int:
-    return int(regex.IGNORECASE) if pattern.ignore_case else 0
+def _timed(expression: str, ignore_case: bool = False) -> regex.Pattern[str]:
+    """An expression for searches that can be given up."""
+    import regex  # takes longer to load than a small log to read
+
+    return regex.compile(expression, int(regex.IGNORECASE) if ignore_case else 0)
 
 
 class Triggers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
 _NUMBER = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.-]?(post|rc|dev|a|b)\.?(\d+)?)?")
 _STAGE = {"dev": -4, "a": -3, "b": -2, "rc": -1, "": 0, "post": 1}
@@ -44,6 +44,7 @@ class Release:
         return (self.major, self.minor, self.patch, self.stage, self.count)
 
 
+@lru_cache(1024)
 def release(text: str) -> Release:
     """A release written in our own tables. Raises ValueError when it cannot be read."""
     found = Release.read(text)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 TIMEOUT_S = 1.0  # of one expression on one line; logs come from strangers
 # Up to so many characters a flat expression (no nested repetition) takes no time worth limiting, and a limit costs more
 # than the search.
-SHORT = 256
+SHORT = 1_024
 
 # Figures that stand after a key. A size has two groups, number and unit, or one (then GB, meaning 2^30). Digits are
 # bounded, or a line of nothing else takes time that grows with its square; more of them make no figure anyway.
@@ -28,6 +28,8 @@ SIZES = r"\[([\d, ]*)\]"
 
 _FIGURES = {text: re.compile(text) for text in (NUMBER, DECIMAL, GIB, MIB, SIZE, WORD, SIZES)}
 _ESCAPED = re.compile(r"\\([^\w\s])")
+_ONE = re.compile(r"\\.|\[(?:\\.|[^\]])*\]")  # what stands for one character
+_REPEATS = re.compile(r"[*+]|\{\d*,\d*\}")
 _META = re.compile(r"[.^$*+?{}\[\]|()\\]")
 
 
@@ -83,6 +85,8 @@ def _compile(pattern: str) -> Search:
             if key:
                 return _after(key, compiled)
     short, long = re.compile(pattern), _timed(pattern)
+    if not _REPEATS.search(_ONE.sub("x", pattern.removesuffix("(.*)"))):
+        return short.search  # nothing is tried more than once anywhere
     return lambda text: short.search(text) if len(text) <= SHORT else long(text)
 
 

@@ -6,7 +6,6 @@ A case carries them, so that a team, a command line or a file may hold its own: 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -231,6 +230,8 @@ def _shown(value: float | int, unit: Unit) -> float | int:
 
 
 def _no_such(name: str, known: list[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name.strip().lower().replace("-", "_"), known, n=3, cutoff=0.5)
     near = near or [x for x in known if set(name.lower().split("_")) & set(x.split("_"))][:3]
     hint = f": did you mean {', '.join(near)}?" if near else "; docs/rules/thresholds.md lists them"

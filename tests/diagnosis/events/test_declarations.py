@@ -1,13 +1,16 @@
 """The declarations hold together: each wording is read by one of them, cheaply, and none of its figures is lost."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
+import regex
 
 from kvdiag.diagnosis.events import DECLARATIONS, Matcher, NotUnderstood
-from kvdiag.diagnosis.events.expression import expression
+from kvdiag.diagnosis.events import expression as expressions
+from kvdiag.diagnosis.events.expression import SHORT, expression
 from kvdiag.diagnosis.events.pattern import Declaration, Event, field_names, literals_of, read_from
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.wording import EXAMINED, bounds
@@ -142,3 +145,54 @@ def test_importing_the_events_compiles_no_expression() -> None:
 def test_no_two_declarations_have_the_same_phrase_and_event() -> None:
     counted = Counter((d.event, d.phrase.pattern, d.excludes) for d in DECLARATIONS)
     assert [key for key, count in counted.items() if count > 1] == []
+
+
+def patterns() -> list[str]:
+    """Every expression of the declarations."""
+    found = {d.phrase.pattern for d in DECLARATIONS}
+    found |= {p if isinstance(p, str) else p.pattern for d in DECLARATIONS for p in d._patterns.values()}
+    return sorted(found)
+
+
+def test_both_libraries_read_the_samples_alike() -> None:
+    """A short text is searched without a time limit, by another library than a long one."""
+    texts = [text for d in DECLARATIONS for text in d.samples]
+    for pattern in patterns():
+        for text in texts[:: max(1, len(texts) // 200)]:
+            one, other = re.compile(pattern).search(text), regex.compile(pattern).search(text)
+            assert (one and (one.span(), one.groups())) == (other and (other.span(), other.groups())), pattern
+
+
+@pytest.mark.parametrize(
+    "unit", ["0", "a", "A", "_", "a.", "A.", "0.", "0 ", "  ", "(", "[", "|", "a=", "/a", "a: ", "{lit}"]
+)
+def test_no_expression_needs_a_time_limit_on_a_short_text(unit: str) -> None:
+    """It would not end if one did: the ways to read such a text grow with each character."""
+    for pattern in patterns():
+        words = re.findall(r"[A-Za-z][A-Za-z _.=-]{2,}", re.sub(r"\\.", "", pattern)) or ["x"]
+        body = unit.replace("{lit}", words[0]) * SHORT
+        search = expression(pattern).search
+        for text in (body[:SHORT], (words[0] + body)[:SHORT], body[: SHORT - len(words[-1])] + words[-1]):
+            search(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_timed"),
+    [
+        (r"\bserver_args=(?:ServerArgs\(|\{)(.*)", False),
+        (r"a[*+]b\+c{3}", False),
+        (r"(\w+) watchdog timeout", True),
+        (r"x(.*)y", True),
+        (r"a{2,}", True),
+    ],
+)
+def test_an_expression_that_may_try_much_on_a_long_text_is_timed(
+    pattern: str, is_timed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(expressions, "_timed", lambda wanted: lambda text: asked.append(wanted))
+    search = expressions._compile(pattern)
+    search("z" * SHORT)
+    assert asked == []
+    search("z" * (SHORT + 1))
+    assert asked == [pattern] * is_timed
