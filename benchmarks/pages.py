@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import statistics
 import tempfile
 import time
@@ -56,11 +57,12 @@ def main() -> None:
         first = first or took
         packed = len(gzip.compress(body)) / 1000
         print(f"{ranks:>6} {took:>8.1f} {took / first:>6.2f} {len(body) / 1000:>7.1f} {packed:>6.1f}")
-    weight = [path for folder in ("css", "js") for path in sorted((settings.BASE_DIR / "static" / folder).iterdir())]
-    used = [path for path in weight if path.stem not in ("pages", "shared")]
+    named = set(re.findall(rb"/static/([\w/.-]+\.(?:css|js))", body)) - {b"plotly/plotly.min.js"}
+    used = [settings.BASE_DIR / "static" / name.decode() for name in sorted(named)]
+    used += sorted((settings.BASE_DIR / "static" / "js" / "log").glob("*.js"))  # what the viewer's main.js imports
     plain = sum(path.stat().st_size for path in used) / 1000
     packed = sum(len(gzip.compress(path.read_bytes())) for path in used) / 1000
-    print(f"styles and scripts without Plotly: {plain:.1f} kB, compressed {packed:.1f} kB")
+    print(f"{len(used)} styles and scripts without Plotly: {plain:.1f} kB, compressed {packed:.1f} kB")
 
 
 if __name__ == "__main__":
