@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache, total_ordering
+from functools import lru_cache
 
 _NUMBER = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.-]?(post|rc|dev|a|b)\.?(\d+)?)?")
 _STAGE = {"dev": -4, "a": -3, "b": -2, "rc": -1, "": 0, "post": 1}
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Release:
     """One release, such as 0.4.3.post4. A development build sorts just before the release it leads to."""
 
@@ -32,16 +31,10 @@ class Release:
             return None
         return Release(major, minor, patch, _STAGE[found[4] or ""], int(found[5] or 0))
 
-    def __lt__(self, other: Release) -> bool:
-        return self._key() < other._key()
-
     def __str__(self) -> str:
         name = {number: word for word, number in _STAGE.items()}[self.stage]
         tail = f".{name}{self.count}" if name else ""
         return f"{self.major}.{self.minor}.{self.patch}{tail}"
-
-    def _key(self) -> tuple[int, int, int, int, int]:
-        return (self.major, self.minor, self.patch, self.stage, self.count)
 
 
 @lru_cache(1024)

@@ -42,3 +42,12 @@ def test_every_new_height_is_found() -> None:
                 printed = b"%.2f" % best if at == 1 else b"%d" % best
                 assert any(key + printed in line for line in lines)
     assert peaks.highest["mamba usage: "] == 90
+
+
+def test_pools_that_were_all_full_are_no_failure() -> None:
+    full = b", full token usage: 1.00, swa token usage: 1.00, mamba usage: 1.00, token usage: 1.00, #running-req: 3\n"
+    peaks = Peaks()
+    assert len(peaks.new(full)) == 5
+    for _ in range(40):
+        assert peaks.new(full) == []
+    assert len(peaks.new(full.replace(b"req: 3", b"req: 4"))) == 1
