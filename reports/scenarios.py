@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -15,17 +15,18 @@ from ingest.models import Upload
 from ingest.views import upload_of
 from reports import deployments_predictions, what_if
 from reports.document import launches
+from reports.knobs import PREFIX
 from reports.models import Prediction
 from teams import access
 from teams.access import Action
 
-PREFIX = "wf."  # before the settings of a scenario in a report page's address
-MOST = 2000  # characters of such an address
+MOST = 2000  # characters of a report page's address
 
 
-def asked(query: QueryDict | dict[str, str]) -> dict[str, str]:
-    """The settings of a scenario among the values of an address or a form."""
-    return {name.removeprefix(PREFIX): str(value) for name, value in query.items() if name.startswith(PREFIX) and value}
+def settings_in(query: str) -> dict[str, str]:
+    """The settings of a scenario in the query of a report page's address."""
+    given = parse_qsl(query[:MOST].removeprefix("?"))
+    return {name.removeprefix(PREFIX): value for name, value in given if name.startswith(PREFIX)}
 
 
 def may_keep(request: HttpRequest, upload: Upload) -> bool:
@@ -36,7 +37,7 @@ def may_keep(request: HttpRequest, upload: Upload) -> bool:
 @login_required
 @require_POST
 def keep_scenario(request: HttpRequest, public_id: str) -> HttpResponse:
-    """Keep the scenario of the form: what the page's address held, and what was typed where no script runs."""
+    """Keep the scenario that the page's address held; the what-if panel puts it there, with scripts or without."""
     upload = upload_of(request, public_id)
     deployment, stored = upload.deployment, upload.report
     if deployment is None or stored is None:
@@ -47,8 +48,7 @@ def keep_scenario(request: HttpRequest, public_id: str) -> HttpResponse:
     launch = next((each for each in launches(stored.document) if str(each.get("number")) == number), None)
     if launch is None:
         raise Http404
-    held = dict(parse_qsl(request.POST.get("scenario", "")[:MOST].removeprefix("?")))
-    settings = asked(held) | asked(request.POST)
+    settings = settings_in(request.POST.get("scenario", ""))
     found, status = what_if.answer(launch, settings)
     try:
         if status != 200:

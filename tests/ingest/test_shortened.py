@@ -39,27 +39,24 @@ def test_a_log_that_takes_too_long_is_read_at_its_start_and_end(tmp_path: Path, 
     file = {"name": "log", "path": "log", "bytes": (tmp_path / "log").stat().st_size, "lines": 40_000}
     file["lines"] += LOG.read_bytes().count(b"\n")
     reads = []
-    diagnose = engine_process.diagnose
 
     def too_slow_at_first(*logs, **more):
         reads.append(logs)
         if len(reads) == 1:
             raise engine_process.OutOfTime
-        return diagnose(*logs, **more)
+        return engine_process.diagnose(*logs, **more)
 
-    monkeypatch.setattr(engine_process, "diagnose", too_slow_at_first)
-    report = engine_process.read_all(tmp_path, [file], engine_process.WEB_LIMITS, lambda phase, lines: None)
+    report = engine_process.read_all(tmp_path, [file], too_slow_at_first)
     assert report.document["launches"][0]["kv_cache"]["tokens"] == 159_277
     assert file["gap"]["last_line"] > file["gap"]["first_line"] > 200
 
 
-def test_a_short_log_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch) -> None:
+def test_a_short_log_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"one line\n")
 
     def too_slow(*logs, **more):
         raise engine_process.OutOfTime
 
-    monkeypatch.setattr(engine_process, "diagnose", too_slow)
     file = {"name": "log", "path": "log", "bytes": 9, "lines": 1}
     with pytest.raises(engine_process.OutOfTime):
-        engine_process.read_all(tmp_path, [file], engine_process.WEB_LIMITS, lambda phase, lines: None)
+        engine_process.read_all(tmp_path, [file], too_slow)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 from django.test import Client
 
@@ -10,6 +12,8 @@ from reports.deployments import merge
 from reports.models import Prediction
 from tests.teams.conftest import signed_in
 from tests.teams.world import World
+
+NINETY = "?launch=1&wf.mem_fraction_static=0.9"
 
 
 @pytest.fixture
@@ -25,13 +29,8 @@ def keep(client: Client, stored: StoredReport, **form: str) -> str:
     return answer.content.decode()
 
 
-@pytest.mark.parametrize(
-    "form", [{"scenario": "?launch=1&wf.mem_fraction_static=0.9"}, {"wf.mem_fraction_static": "0.9"}]
-)
-def test_the_address_or_the_form_without_scripts_gives_the_scenario(
-    world: World, stored: StoredReport, form: dict[str, str]
-) -> None:
-    said = keep(signed_in(world.bob), stored, **form)
+def test_the_address_of_the_page_gives_the_scenario(world: World, stored: StoredReport) -> None:
+    said = keep(signed_in(world.bob), stored, scenario=NINETY)
     prediction = Prediction.objects.get()
     assert prediction.change == {"mem_fraction_static": 0.9}
     assert (prediction.kept_by_name, prediction.launch_number) == ("Bob Example", 1)
@@ -40,7 +39,7 @@ def test_the_address_or_the_form_without_scripts_gives_the_scenario(
 
 
 def test_the_start_that_tries_it_is_told_on_both_reports_and_the_deployment(world: World, stored: StoredReport) -> None:
-    keep(signed_in(world.bob), stored, **{"wf.mem_fraction_static": "0.9"})
+    keep(signed_in(world.bob), stored, scenario=NINETY)
     foreseen = Prediction.objects.get()
     assert foreseen.tokens is not None and foreseen.free_gib is not None
     tried = world.launch(fraction=0.9, tokens=round(foreseen.tokens * 0.99), free=foreseen.free_gib - 0.25)
@@ -61,28 +60,34 @@ def test_the_start_that_tries_it_is_told_on_both_reports_and_the_deployment(worl
 
 
 def test_a_start_with_other_flags_settles_nothing(world: World, stored: StoredReport) -> None:
-    keep(signed_in(world.bob), stored, **{"wf.mem_fraction_static": "0.9"})
+    keep(signed_in(world.bob), stored, scenario=NINETY)
     world.launch(fraction=0.91, tokens=200_000)
     assert Prediction.objects.get().outcome is None
 
 
-@pytest.mark.parametrize(("form", "said"), [
-    ({}, "change a setting"),
-    ({"wf.mem_fraction_static": "7"}, "lies between 0 and 1"),
-    ({"wf.mem_fraction_static": "0.5"}, "foresees no KV tokens"),
-    ({"wf.no_such_flag": "1"}, "no such change"),
+def test_a_page_without_scripts_holds_the_scenario_of_its_address(world: World, stored: StoredReport) -> None:
+    editor, path = signed_in(world.bob), f"/r/{stored.upload.public_id}/"
+    sent = editor.get(path, {"launch": "1", "knobs": "set", "wf.mem_fraction_static": "0.9"}, follow=True)
+    held = sent.content.decode().split('name="scenario" value="')[1].split('"')[0]
+    keep(editor, stored, scenario=unescape(held))
+    assert Prediction.objects.get().change == {"mem_fraction_static": 0.9}
+
+
+@pytest.mark.parametrize(("query", "said"), [
+    ("", "change a setting"),
+    ("wf.mem_fraction_static=7", "lies between 0 and 1"),
+    ("wf.mem_fraction_static=0.5", "foresees no KV tokens"),
+    ("wf.no_such_flag=1", "no such change"),
 ])  # fmt: skip
-def test_what_is_no_scenario_is_refused_in_words(
-    world: World, stored: StoredReport, form: dict[str, str], said: str
-) -> None:
-    text = keep(signed_in(world.bob), stored, **form)
+def test_what_is_no_scenario_is_refused_in_words(world: World, stored: StoredReport, query: str, said: str) -> None:
+    text = keep(signed_in(world.bob), stored, scenario=query)
     assert said in text.lower() or said in text
     assert not Prediction.objects.exists()
 
 
 def test_an_editor_forgets_a_scenario_and_a_merge_takes_it_along(world: World, stored: StoredReport) -> None:
     editor = signed_in(world.bob)
-    keep(editor, stored, **{"wf.mem_fraction_static": "0.9"})
+    keep(editor, stored, scenario=NINETY)
     source, target = stored.upload.deployment, world.launch("other").upload.deployment
     assert source is not None and target is not None
     merge(source, target, by=world.alice)
@@ -101,6 +106,6 @@ def test_nobodys_reports_and_shared_pages_keep_nothing(world: World, stored: Sto
     from tests.teams.test_sharing import in_a_week
 
     _, token = sharing_links.make_link(stored.upload, sharing_links.Wish(expires_at=in_a_week()), by=world.alice)
-    keep(signed_in(world.bob), stored, **{"wf.mem_fraction_static": "0.9"})
+    keep(signed_in(world.bob), stored, scenario=NINETY)
     text = Client().get(f"/s/{token}/").content.decode()
     assert "Keep this scenario" not in text and "Bob Example" not in text
