@@ -14,6 +14,9 @@ from kvdiag.diagnosis.ledger.sizing.mha import stage_layers
 from kvdiag.diagnosis.units import GIB, Bytes
 
 _HALF_DIGIT = 0.005 * GIB
+_LARGEST_PAGE = 128
+_LAYERS = (("DeepseekV32", 61), ("GlmMoeDsa", 78))
+"""Layers of public sparse models by their class, where no path tells the model."""
 
 
 def keeps_index_keys(launch: Launch) -> bool:
@@ -37,27 +40,32 @@ def index_keys(launch: Launch, ledger: Ledger, pool: KVPool) -> tuple[Bytes, str
     geometry = _geometry(launch)
     if pool.size is None or not pool.tokens or pool.printed != 1:
         return None
-    page = int(launch.number_of("page_size") or 1)
-    known: int | None = None
-    if pool.model is Model.DRAFT:
-        known = 1
-    elif geometry is not None:
-        known = stage_layers(geometry.layers, int(launch.number_of("pp_size") or 1))
-    rows = pool.tokens + page
-    low, high = (pool.size - _HALF_DIGIT) / rows, (pool.size + _HALF_DIGIT) / rows
+    page = launch.number_of("page_size")
+    layers = geometry.layers if geometry is not None else _layers_of_class(launch)
+    if layers is None:
+        return None
+    known = 1 if pool.model is Model.DRAFT else stage_layers(layers, int(launch.number_of("pp_size") or 1))
+    most, least = (int(page), int(page)) if page else (_LARGEST_PAGE, 1)  # a pool has one page more than it counts
+    low = (pool.size - _HALF_DIGIT) / (pool.tokens + most)
+    high = (pool.size + _HALF_DIGIT) / (pool.tokens + least)
     fits: set[tuple[int, int, int]] = set()  # bytes of all rows, bytes of a key, layers that own one
     whole: set[tuple[int, int, int]] = set()
     for row, key in layer_rows(kv_dtype_of(launch, ledger), platform_of(launch)):
-        for layers in [known] if known else _whole(low, high, row + key):
-            for owners in _whole(low - row * layers, high - row * layers, key):
-                if 0 < owners <= layers:
-                    (whole if owners == layers else fits).add((row * layers, key, owners))
+        for owners in _whole(low - row * known, high - row * known, key):
+            if 0 < owners <= known:
+                (whole if owners == known else fits).add((row * known, key, owners))
     best = whole or fits
     if len(best) != 1:
         return None
     (latent, key, owners) = best.pop()
     size = Bytes(round(pool.size * key * owners / (latent + key * owners)))
     return size, f"{owners} layers × {key} bytes of {latent + key * owners:,} a token"
+
+
+def _layers_of_class(launch: Launch) -> int | None:
+    loaded = launch.first(WeightsLoaded)
+    name = (loaded.architecture if loaded else None) or ""
+    return next((layers for part, layers in _LAYERS if part in name), None)
 
 
 def _whole(low: float, high: float, step: int) -> list[int]:

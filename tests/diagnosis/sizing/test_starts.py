@@ -757,3 +757,23 @@ def test_pool_lines_scaled_down_move_no_prediction(request: pytest.FixtureReques
     if truth.predicted and one["tokens"] != two["tokens"] and truth.limited_by != "max_total_tokens":
         assert two["budget"]["tokens"] == pytest.approx(one["budget"]["tokens"], rel=0.005)
         assert two["limited_by"] in ("unknown", "sizing_fault"), two["limit"]
+
+
+def entries(launch: dict[str, Any]) -> dict[str, list[tuple[str, str, float]]]:
+    return {
+        rank["id"]: sorted((e["pool"], e["model"], round(e["gib"], 2)) for e in rank["entries"] if abs(e["gib"]) > 0.02)
+        for rank in launch["ranks"]
+    }
+
+
+NEEDS_ARGUMENTS = ("sparse_index_keys_of_an_npu", "lora_buffers_before_the_budget")  # the platform; that LoRA is on
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in NEEDS_ARGUMENTS])
+def test_without_its_arguments_a_start_s_ledger_is_the_same(name: str) -> None:
+    raw = CASES[name]()[0].log
+    bare = b"".join(line for line in raw.splitlines(keepends=True) if b"server_args=" not in line)
+    (launch,) = diagnose(Log("log.txt", io.BytesIO(bare))).document["launches"]
+    assert entries(launch) == entries(document(CASES[name]))
+    budget, truth = launch["kv_cache"]["budget"], CASES[name]()[0].fraction
+    assert budget is None or budget["mem_fraction_static"] == pytest.approx(truth)  # SGLang's own, and confirmed

@@ -128,7 +128,7 @@ def _pools(launch: Launch, ledger: Ledger | None) -> PrintedPools:
     split = launch.first(SlidingWindowPool, rank=ledger.rank) or launch.first(SlidingWindowUsage, rank=ledger.rank)
     return PrintedPools(
         tokens=ledger.kv_tokens,
-        gib=ledger.kv_size.gib if ledger.kv_size is not None else None,
+        gib=ledger.kv_size.gib if ledger.kv_size is not None and "Mamba" not in _unified_path(launch) else None,
         figures=max(1, sum(pool.printed for pool in target)),
         full_gib=full.size.gib if window and full and full.size is not None else None,
         swa_tokens=window.tokens if window else split.swa_tokens if split else None,
@@ -192,6 +192,11 @@ def _tokens(launch: Launch, ledgers: Sequence[Ledger]) -> int | None:
     return min(counts) if counts else None
 
 
+def _unified_path(launch: Launch) -> str:
+    """Which pools share one byte budget, as the log names them: "SWA hybrid", "Mamba hybrid"; "" where none do."""
+    return next((event.what for event in launch.each(UnifiedPool) if event.what and "hybrid" in event.what), "")
+
+
 def _family(
     launch: Launch, ledger: Ledger | None, geometry: Geometry | None, architecture: str | None
 ) -> Family | None:
@@ -203,10 +208,15 @@ def _family(
     target = [pool for pool in ledger.pools if pool.model is Model.TARGET] if ledger else []
     if launch.has(SlidingWindowPool, SlidingWindowUsage) or any(pool.sliding_window for pool in target):
         return Family.SWA
-    if launch.has(UnifiedPool) and geometry is not None and geometry.swa_layers:
+    path = _unified_path(launch)
+    if "SWA" in path:
         return Family.SWA
+    if "Mamba" in path:
+        return Family.LINEAR
     sparse = is_sparse(architecture, geometry)
     latent = bool(geometry and geometry.kv_lora_rank)
+    if launch.has(PostCapturePool):
+        return Family.MHA  # sizing after capture knows no latent pools, and prints K and V as one figure
     if target and target[0].size is not None:
         known_heads = geometry is not None and geometry.kv_heads and not latent
         if target[0].printed > 1 or known_heads:
