@@ -38,6 +38,9 @@ class ShownRule:
     releases: str = ""
     needs: tuple[str, ...] = ()
     sees: str = ""
+    recall: str = ""
+    precision: str = ""
+    shown_by: tuple[str, ...] = ()
 
 
 def rules_context(rule_id: str) -> dict[str, Any] | None:
@@ -56,8 +59,14 @@ def rules_context(rule_id: str) -> dict[str, Any] | None:
 
 def shown_rule(rule: Any) -> ShownRule:
     """A rule of the engine, its docstring's sections cut into blocks."""
+    from kvdiag.diagnosis.rules.scores import RuleScore, scores
+
     severity = getattr(rule.severity, "value", rule.severity)
+    counted = scores().get(rule.id, RuleScore())
     return ShownRule(
+        recall=counted.recall,
+        precision=counted.precision,
+        shown_by=(*counted.corpus, *counted.named),
         id=rule.id,
         title=rule.title.rstrip("."),
         severity=severity if severity in words.SEVERITIES else "info",

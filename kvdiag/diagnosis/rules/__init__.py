@@ -16,6 +16,7 @@ _FORM = {
     "catalogue",
     "clearing",
     "hints",
+    "scores",
     "not_provable",
 }  # modules here that are no rules
 

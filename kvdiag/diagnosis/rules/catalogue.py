@@ -1,7 +1,9 @@
-"""The rule pages: `python -m kvdiag.diagnosis.rules.catalogue` writes docs/rules/ from the rules and labelled cases.
+"""The rule pages: `python -m kvdiag.diagnosis.rules.catalogue` writes docs/rules/ and scores.json from the rules, the
+labelled cases and the corpus of real logs.
 
 For each rule its sections, releases, the cases that fire it, and how often it is right on them: recall is the share of
-the cases that prove its label in which it is named, precision the share of the cases that name it in which it is true.
+the cases that prove its label in which it is named, precision the share of the cases that name it in which it is true;
+a symptom that is attached to its cause is no claim of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules.not_provable import NOT_PROVABLE
 from kvdiag.diagnosis.rules.rule import SECTIONS, Rule
+from kvdiag.diagnosis.rules.scores import FILE
 from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Unit
 from kvdiag.diagnosis.texts import Log
 
@@ -48,6 +51,7 @@ class Score:
     named: list[str] = field(default_factory=list)
     right: list[str] = field(default_factory=list)
     proven: list[str] = field(default_factory=list)
+    corpus: list[str] = field(default_factory=list)
 
     @property
     def recall(self) -> str:
@@ -98,22 +102,39 @@ def findings_of(text: str, name: str = "log") -> list[dict[str, Any]]:
     return [finding for launch in document["launches"] for finding in launch["findings"]]
 
 
-def score(cases: Iterable[LabelledCase]) -> dict[str, Score]:
-    """The score of each rule on the cases."""
+def read_corpus(folder: Path) -> dict[str, str]:
+    """The real logs of the corpus by name."""
+    return {p.parent.name: p.read_text(encoding="utf-8", errors="replace") for p in sorted(folder.glob("*/log.txt"))}
+
+
+def score(cases: Iterable[LabelledCase], corpus: Mapping[str, str]) -> dict[str, Score]:
+    """The score of each rule on the cases, and the logs of the corpus that it fires on."""
     scores = {rule.id: Score() for rule in all_rules()}
     for case in cases:
         for label in case.expected & set(scores):
             scores[label].proven.append(case.slug)
-        for name in sorted({finding["rule"] for finding in findings_of(case.text)}):
+        claims = {f["rule"] for f in findings_of(case.text) if not f["part_of"] or f["rule"] in case.expected}
+        for name in sorted(claims):
             scores[name].named.append(case.slug)
             if name in case.expected | case.possible or (case.is_healthy and name == "no-fault"):
                 scores[name].right.append(case.slug)
+    for log, text in corpus.items():
+        for name in sorted({finding["rule"] for finding in findings_of(text, log)}):
+            scores[name].corpus.append(log)
     return scores
 
 
-def pages(cases: Iterable[LabelledCase]) -> dict[str, str]:
+def scores_document(scores: Mapping[str, Score]) -> str:
+    """scores.json: what the rule pages of the site show."""
+    kept = {
+        rule: {"recall": x.recall, "precision": x.precision, "named": x.named, "corpus": x.corpus}
+        for rule, x in scores.items()
+    }
+    return json.dumps(kept, indent=1) + "\n"
+
+
+def pages(scores: Mapping[str, Score]) -> dict[str, str]:
     """Every page by its file name."""
-    scores = score(cases)
     found = {"README.md": _index(scores), "not-provable.md": _not_provable(), "thresholds.md": _thresholds()}
     for rule in all_rules():
         found[f"{rule.id}.md"] = _page(rule, scores[rule.id])
@@ -138,6 +159,8 @@ def _page(rule: Rule, result: Score) -> str:
         lines += ["", *(f"- {slug}" for slug in result.named)]
     else:
         lines.append("None of the labelled cases shows it; a composed log does, in its test.")
+    if result.corpus:
+        lines += ["", "## In the corpus", "", *(f"- {name}" for name in result.corpus)]
     return "\n".join(lines) + "\n"
 
 
@@ -222,9 +245,12 @@ def main() -> None:
     """Write the pages; pages of rules that are gone are removed."""
     parser = argparse.ArgumentParser(description="Write the rule pages from the rules and the labelled cases.")
     parser.add_argument("--cases", type=Path, default=Path("tests/cases"))
+    parser.add_argument("--corpus", type=Path, default=Path("tests/corpus"))
     parser.add_argument("--out", type=Path, default=Path("docs/rules"))
     options = parser.parse_args()
-    written = pages(read_cases(options.cases))
+    scores = score(read_cases(options.cases), read_corpus(options.corpus))
+    (Path(__file__).parent / FILE).write_text(scores_document(scores), encoding="utf-8")
+    written = pages(scores)
     options.out.mkdir(parents=True, exist_ok=True)
     for old in options.out.glob("*.md"):
         if old.name not in written:

@@ -9,8 +9,9 @@ from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules._promises import completed
 from kvdiag.diagnosis.rules.clearing import cleared_suspects, figures_of
-from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding, Rule
+from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding, Rule, Severity
 
+HEALTHY = "no-fault"
 NOTHING_SEEN = "the log shows nothing of the kind"
 
 
@@ -77,6 +78,8 @@ def check_all(case: Case) -> Checked:
     checked.findings = [
         dataclasses.replace(x, part_of="") if x.part_of and x.part_of not in named else x for x in checked.findings
     ]
+    if any(x.severity in (Severity.CRITICAL, Severity.WARNING) for x in checked.findings):
+        checked.findings = [x for x in checked.findings if x.rule != HEALTHY]  # its figures alone are healthy
     checked.findings.sort(key=_order)
     checked.cleared = cleared_suspects(case, checked.findings)
     return checked

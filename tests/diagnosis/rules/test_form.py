@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from kvdiag.diagnosis.rules import all_rules, rule_named
-from kvdiag.diagnosis.rules.catalogue import findings_of, pages, read_cases
+from kvdiag.diagnosis.rules.catalogue import findings_of, pages, read_cases, read_corpus, score, scores_document
 from kvdiag.diagnosis.rules.not_provable import NOT_PROVABLE
 from kvdiag.diagnosis.rules.rule import SECTIONS, Rule, release_bounds
+from kvdiag.diagnosis.rules.scores import scores
 
 ROOT = Path(__file__).parents[3]
 LOGS = Path(__file__).parent / "logs"
@@ -58,7 +59,19 @@ def test_rules_do_not_see_each_other() -> None:
 
 
 def test_the_written_pages_are_those_of_the_rules() -> None:
+    counted = score(read_cases(ROOT / "tests/cases"), read_corpus(ROOT / "tests/corpus"))
     written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/rules").glob("*.md")}
-    assert written == pages(read_cases(ROOT / "tests/cases")), (
-        "docs/rules is out of step: run python -m kvdiag.diagnosis.rules.catalogue"
+    told = "is out of step: run python -m kvdiag.diagnosis.rules.catalogue"
+    assert written == pages(counted), f"docs/rules {told}"
+    kept = ROOT / "kvdiag/diagnosis/rules/scores.json"
+    assert kept.read_text(encoding="utf-8") == scores_document(counted), f"scores.json {told}"
+
+
+def test_rules_are_right_on_the_labelled_logs() -> None:
+    counted = scores()
+    recall, precision = (
+        [tuple(map(int, told.split(" of "))) for told in side if told]
+        for side in ((x.recall for x in counted.values()), (x.precision for x in counted.values()))
     )
+    assert sum(found for found, _ in recall) >= 0.99 * sum(proven for _, proven in recall)
+    assert sum(right for right, _ in precision) >= 0.95 * sum(named for _, named in precision)
