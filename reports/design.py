@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from reports import charts
 from reports.budget import Budget, Card, Share
 from reports.pools import POOLS
+from reports.rank_strip import strip_of
 from reports.ruler import Mark, Ruler, Zone
 from reports.templatetags.icons import ICONS
 
@@ -54,4 +56,14 @@ def design_context() -> dict[str, Any]:
         lines=(),
     )
     return {"pools": list(POOLS.items()), "icons": list(ICONS), "type": TYPE, "ruler": ruler,
-            "figure": charts.memory_budget(budget)}  # fmt: skip
+            "figure": charts.memory_budget(budget), "strip": strip_of(_many(card, budget))}  # fmt: skip
+
+
+def _many(card: Card, budget: Budget) -> Budget:
+    """48 ranks, two of which have less free memory."""
+    less = replace(card.shares[-1], gib=card.shares[-1].gib - 2), replace(card.shares[-2], gib=card.shares[-2].gib + 2)
+    odd = replace(card, shares=(*card.shares[:-2], less[1], less[0]), free=less[0].gib)
+    every = tuple(replace(odd if number in (13, 30) else card, ranks=(f"TP{number}",)) for number in range(48))
+    alike = tuple(each.ranks[0] for each in every if each.free == card.free)
+    apart = tuple(each.ranks[0] for each in every if each.free != card.free)
+    return replace(budget, cards=(replace(card, ranks=alike), replace(odd, ranks=apart)), every=every)

@@ -3,6 +3,7 @@
     python -m tests.browser.screens FOLDER                        every page at three widths, light and dark
     python -m tests.browser.screens FOLDER report compare         pages whose name begins with one of these words
     python -m tests.browser.screens FOLDER --width 1440 --scheme light
+    python -m tests.browser.screens --picture docs/images/report.png    the one that the README shows
 
 FOLDER must lie outside the repository. Every run makes a site of its own, with logs of the corpus that are really read,
 a team and its history. A picture is called <page>.<width>.<scheme>.png. With ImageMagick, many are seen at once:
@@ -191,7 +192,7 @@ def team_of(site: Site) -> None:
     ):
         site.add(name, address, alice)
     site.add("dashboard-empty", "/dashboard/", world.charlie)
-    site.add("error-403", f"/teams/{world.team.slug}/members/", world.vera)
+    site.add("error-403", f"/teams/{world.team.slug}/trail/", world.vera)
     report = Upload.objects.get(public_id=site.reports["report-advice"])
     ends = report.created_at + timedelta(days=6)
 
@@ -301,15 +302,27 @@ def take(page: Any, address: str, act: Callable[[Any], None] | None, file: Path)
     page.screenshot(path=file, full_page=True)
 
 
+def picture(browser: Any, address: str, file: Path) -> None:
+    """The head of the report on the sample, in light colours and sharp on every screen."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1180}, device_scale_factor=1.5)
+    page = context.new_page()
+    settle(page, address, None)
+    page.screenshot(path=file)
+    context.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--picture", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--width", type=int, action="append")
     parser.add_argument("--scheme", choices=SCHEMES, action="append")
     asked = parser.parse_args()
-    folder: Path = asked.folder.resolve()
-    if folder.is_relative_to(ROOT):
+    if (asked.folder is None) == (asked.picture is None):
+        parser.error("give a folder, or --picture and its file")
+    folder: Path = asked.folder.resolve() if asked.folder else Path()
+    if asked.folder and folder.is_relative_to(ROOT):
         parser.error("FOLDER lies in the repository: take another")
     folder.mkdir(parents=True, exist_ok=True)
     set_up()
@@ -319,13 +332,19 @@ def main() -> None:
     from tests.conftest import CHROMIUM_ARGUMENTS, CHROMIUM_NAMES
 
     site = Site()
-    reports_of(site)
-    team_of(site)
-    rest_of(site)
+    if asked.picture:
+        site.add("picture", f"/r/{read(LOGS['report-advice']).public_id}/")
+    else:
+        reports_of(site)
+        team_of(site)
+        rest_of(site)
     server = LiveServer("127.0.0.1")
     chromium = next(found for name in CHROMIUM_NAMES if (found := shutil.which(name)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
+        if asked.picture:
+            picture(browser, server.url + site.pages["picture"][0], asked.picture)
+            site.pages.clear()
         for name, (address, user, act) in site.pages.items():
             if asked.names and not name.startswith(tuple(asked.names)):
                 continue
