@@ -111,6 +111,39 @@ def test_a_bomb_is_stopped(kind: str) -> None:
     assert unpacked < 12 * MIB
 
 
+def test_a_file_that_asks_for_much_memory_is_refused() -> None:
+    """A dictionary of 700 MiB and a window of 2 GiB, for a few bytes."""
+    greedy = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 700 * MIB}]
+    window = zstandard.ZstdCompressionParameters(window_log=31, strategy=1, hash_log=6, chain_log=6)
+    codec = zstandard.ZstdCompressor(compression_params=window).compressobj()
+    for packed in (lzma.compress(b"hello\n", filters=greedy), codec.compress(b"hello\n") + codec.flush()):
+        with pytest.raises(UnreadableLog, match="nothing in it can be unpacked"):
+            unpack(packed)
+
+
+@pytest.mark.parametrize("size", [b"\xff" * 12, b"\x80" + b"\xff" * 11, b"7" * 11 + b"\0", b"z" * 11 + b"\0"])
+def test_a_tar_with_a_size_that_is_none_ends_or_is_refused(size: bytes) -> None:
+    packed = bytearray(tar({"a.log": b"hello\n", "b.log": b"x\n"}))
+    packed[124:136] = size
+    packed[148:156] = b" " * 8
+    packed[148:156] = b"%06o\0 " % sum(packed[:512])
+    try:
+        assert sum(len(data) for _, _, data in unpack(bytes(packed))) <= len(packed)
+    except UnreadableLog as refusal:
+        assert str(refusal).endswith(".")
+
+
+@pytest.mark.parametrize("field", [slice(18, 26), slice(22, 26)])
+def test_a_zip_that_lies_about_its_sizes_is_read_by_what_is_in_it(field: slice) -> None:
+    packed = bytearray(pack_zip({"a.log": b"hello\n"}))
+    central = packed.index(b"PK\x01\x02")
+    packed[field] = b"\xfe\xff\xff\x7f" * ((field.stop - field.start) // 4)
+    assert unpack(bytes(packed)) == [("a.log", "zip", b"hello\n")]
+    packed[central + 20 : central + 28] = b"\xff" * 8
+    with pytest.raises(UnreadableLog, match="broken zip"):
+        unpack(bytes(packed))
+
+
 @pytest.mark.parametrize("over", [0, 1])
 def test_the_ceiling_holds_to_the_byte(over: int) -> None:
     limits = Limits(unpacked_bytes=len(LOG) - over)

@@ -183,7 +183,8 @@ def test_thousands_of_ranks_are_diagnosed() -> None:
 @pytest.mark.parametrize(
     "bomb",
     [
-     b"[" * 3_000_000, b"a" * 3_000_000, b"\r" * 3_000_000, b"avail mem=" * 300_000, b"server_args=ServerArgs(" * 90_000,
+     b"[" * 3_000_000, b"a" * 3_000_000, b"\r" * 3_000_000, b"avail mem=" * 300_000,
+     b"server_args=ServerArgs(" * 90_000,
      b'{"log": ' * 300_000, b"\\n" * 1_500_000, "█".encode() * 1_000_000],
     ids=lambda bomb: repr(bomb[:10]),
 )  # fmt: skip
