@@ -45,6 +45,7 @@
     const query = new URLSearchParams([["launch", launch], ...scenario().map(([name, value]) => [name.slice(PREFIX.length), value])]);
     try {
       const response = await fetch(panel.dataset.whatif + "?" + query, { headers: { Accept: "application/json" } });
+      if (response.status === 404) throw new Error("The report is no longer here. Its link may have ended.");
       const body = await response.json();
       if (mine !== asked) return;
       if (!response.ok) throw new Error(body.error || "The site could not answer.");

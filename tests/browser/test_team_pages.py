@@ -139,6 +139,31 @@ def test_a_reader_of_a_link_with_the_log_scrolls_and_searches_it(
     assert reader.problems == []
 
 
+def test_a_reader_of_facts_has_the_drawings_and_the_knobs(browser: Browser, live_server: Any, busy: World) -> None:
+    link, token = sharing_links.make_link(_newest(busy), Wish(expires_at=in_a_week(), max_views=3), by=busy.alice)
+    reader = Reader(browser, live_server.url)
+    page = reader.page
+    page.goto(f"/s/{token}/")
+    page.get_by_role("button", name="Open").click()
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    page.get_by_role("button", name="Every rank").click()
+    expect(page.locator("#plot-budget")).to_contain_text("TP7")
+    page.get_by_role("button", name="%", exact=True).click()
+    expect(page.locator("#twin-budget [data-unit-name]")).to_have_text("%")
+    panel = page.locator("#whatif")
+    panel.get_by_label("--kv-cache-dtype").select_option("fp8_e4m3")
+    expect(panel.locator('[data-out="tokens"]')).to_contain_text("≈")
+    expect(page).to_have_url(re.compile("wf.kv_cache_dtype=fp8_e4m3"))
+    page.reload()
+    expect(panel.get_by_label("--kv-cache-dtype")).to_have_value("fp8_e4m3")
+    link.refresh_from_db()
+    assert link.views == 1
+    assert reader.problems == []
+    sharing_links.revoke(link, by=busy.alice)
+    panel.get_by_label("--kv-cache-dtype").select_option("auto")
+    expect(panel.locator('[data-out="verdict-text"]')).to_contain_text("no longer here")
+
+
 def test_a_view_is_counted_by_a_browser_and_not_by_a_scanner(browser: Browser, live_server: Any, busy: World) -> None:
     link, token = sharing_links.make_link(_newest(busy), Wish(expires_at=in_a_week()), by=busy.alice)
     Client().get(f"/s/{token}/")
