@@ -29,6 +29,7 @@ _FOREIGN: Final = (
     (b"7z\xbc\xaf\x27\x1c", "7z"), (b"Rar!\x1a\x07", "RAR"), (b"\x1f\x9d", "compress (.Z)"),
     (b"\x04\x22\x4d\x18", "LZ4"), (b"MSCF", "cabinet"), (b"\x89LZO", "LZO"),
 )  # fmt: skip
+_READS_BEHIND_THE_END: Final = 64
 _WAYS: Final = "Send it as plain text, gzip, zstd, xz, bzip2, zip or tar."
 
 
@@ -430,7 +431,7 @@ def _tar_members(
 
     count = 0
     try:
-        with tarfile.open(fileobj=cast(Any, source), mode="r|", bufsize=_PIECE) as archive:
+        with tarfile.open(fileobj=cast(Any, _Ending(source)), mode="r|", bufsize=_PIECE) as archive:
             for entry in archive:
                 if not entry.isreg() or not _wanted(entry.name):
                     continue
@@ -495,6 +496,21 @@ def _zip_members(name: str, stream: BinaryIO, limits: Limits, meter: Meter) -> I
         raise UnreadableLog(f"{name} is locked with a password. Send it without one.") from error
     if not count:
         raise UnreadableLog(f"{name} is an archive without a file in it. Send the log that the server printed.")
+
+
+class _Ending:
+    """A source that is not read again and again once it is over: a member may claim to go on for ever."""
+
+    def __init__(self, source: Reads) -> None:
+        self._source = source
+        self._after = 0
+
+    def read(self, count: int, /) -> bytes:
+        data = self._source.read(count) or b""
+        self._after = 0 if data else self._after + 1
+        if self._after > _READS_BEHIND_THE_END:
+            raise EOFError
+        return data
 
 
 class _Lenient:
