@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvdiag.diagnosis import diagnose
@@ -62,6 +62,7 @@ def test_figures_that_contradict_each_other_account_for_nothing(live: str) -> No
     assert card(OURS.format(processes="Process 1", live=live)) == {}
 
 
+@settings(deadline=None)
 @given(st.floats(3.3, 138.8))
 def test_the_parts_add_up_to_the_card(live: float) -> None:
     [oom] = diagnose(io.BytesIO(OURS.format(processes="Process 7", live=f"{live:.2f}").encode())).document["launches"][

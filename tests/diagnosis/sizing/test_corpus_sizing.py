@@ -104,3 +104,12 @@ def test_budgets_that_a_build_prints_itself_are_those_of_readings_and_fraction()
                 assert budget["measured_gib"] == pytest.approx(expected, abs=0.13), case
                 checked += 1
     assert checked == 5
+
+
+def test_a_fraction_that_sglang_chose_is_pinned_where_a_change_would_move_it():
+    (launch,) = launches("qwq-32b-4xl4-ecs")
+    found = scenario(launch, Change(tp_size=8))
+    assert found.command is not None and "--tp-size 8" in found.command
+    assert "--mem-fraction-static 0.85" in found.command
+    assert any("pins 0.85" in said for said in found.validity)
+    assert "--mem-fraction-static" not in (scenario(launch, Change(context_length=8192)).command or "")

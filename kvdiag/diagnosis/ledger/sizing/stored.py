@@ -41,7 +41,8 @@ def to_document(inputs: SizingInputs) -> dict[str, Any]:
                 value = dataclasses.asdict(value)
             case PrintedPools() | DraftModel() | Geometry():
                 value = _plain(value)
-        if value is not None and value is not False and value not in ({}, [], ""):
+        said = value is not None and (value is not False or field.name == "fraction_given")  # None is not False there
+        if said and value not in ({}, [], ""):
             found[field.name] = value
     return found
 

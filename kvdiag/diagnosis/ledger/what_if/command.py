@@ -61,6 +61,8 @@ def flag_changes(
         before = value_of(arguments, name)
         if value is not None and not _same(before, value):
             changes.append(FlagChange(flag(name), shown(before), shown(value)))
+    if moves_own_fraction(change, inputs) and fraction is None:
+        changes.append(FlagChange("--mem-fraction-static", None, shown(inputs.fraction)))
     if change.max_total_tokens is not None:
         before, after = value_of(arguments, "max_total_tokens"), change.max_total_tokens or None
         if not _same(before, after):
@@ -71,6 +73,13 @@ def flag_changes(
             if before is not None:
                 changes.append(FlagChange(flag(name), shown(before), None))
     return tuple(changes)
+
+
+def moves_own_fraction(change: Change, inputs: SizingInputs) -> bool:
+    """Whether a change would move a fraction that SGLang chose itself, by ranks, draft or graphs; it is then pinned."""
+    own = inputs.fraction is not None and (inputs.fraction_given is False or inputs.fraction_basis is not None)
+    ranks = change.tp_size not in (None, inputs.tp) or change.dp_attention is not None
+    return own and (ranks or change.draft is False or change.cuda_graph_max_bs is not None)
 
 
 def command_line(

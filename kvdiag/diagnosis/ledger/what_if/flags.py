@@ -275,8 +275,6 @@ def _graphs(sizing: Sizing, launch: Launch, change: Change) -> Launch:
         raise CannotTell("the log does not show what captured graphs take, or up to which batch")
     share = max(0.0, max(sizes)) * (change.cuda_graph_max_bs / inputs.cuda_graph_max_bs - 1)
     note = "graph memory grows with the batch less than in proportion; the figure is the middle between both"
-    if inputs.fraction_given is False:
-        note += "; the fraction is automatic here and moves with the batch as well"
     return replace(
         launch,
         fixed=launch.fixed + share / 2,

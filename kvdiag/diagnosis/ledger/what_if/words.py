@@ -6,6 +6,7 @@ from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
 from kvdiag.diagnosis.ledger.what_if.answer import Figure
+from kvdiag.diagnosis.ledger.what_if.command import moves_own_fraction
 from kvdiag.diagnosis.ledger.what_if.forward import table_gib
 from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
 from kvdiag.diagnosis.units import GIB
@@ -58,6 +59,10 @@ def validity(outcome: Outcome, free: Figure | None) -> list[str]:
         said.append("the log does not reach the end of the start, so the free memory there is not known")
     elif outcome.then != outcome.base:
         said.append("graphs, workspaces and activations are taken to need what they need in this log")
+    if moves_own_fraction(outcome.change, inputs) and outcome.printed is None:
+        said.append(
+            f"SGLang chose the fraction itself and would choose another then: the command pins {inputs.fraction:g}"
+        )
     if len([rank for rank in inputs.ranks if rank.after_weights is not None]) < inputs.world:
         said.append("the log does not show every rank; a smaller one elsewhere would lower every figure")
     if inputs.release.exact is None and outcome.sizing.budget and len(outcome.sizing.budget.candidates) > 1:
