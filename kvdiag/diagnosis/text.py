@@ -181,6 +181,8 @@ class _Terminal:
         gpu = launch.get("gpu") or {}
         if gpu.get("count"):
             yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
+        if gpu.get("driver"):
+            yield f"driver {gpu['driver']}"
         layout = [f"{key.upper()} {size}" for key, size in launch["parallel"].items() if size and size > 1]
         if layout:
             yield ", ".join(layout)

@@ -7,6 +7,7 @@ import pytest
 
 from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.lines import Log
+from kvdiag.diagnosis.text import render
 
 LOG = """[2026-03-02 09:14:00] server_args=ServerArgs(model_path='/m/unknown', tp_size=2, mem_fraction_static=0.88)
 [2026-03-02 09:14:10 TP0] Load weight begin. avail mem=78.00 GB
@@ -113,6 +114,11 @@ def test_nvidia_smi_tells_driver_cards_memory_and_processes() -> None:
     assert found["gpu"] == {
         "name": "H100 80GB HBM3", "count": 2, "capacity_gib": 79.6475, "basis": "printed", "driver": "550.54.15",
     }  # fmt: skip
+
+
+def test_the_terminal_names_the_driver() -> None:
+    report = diagnose(*(Log(name, io.BytesIO(text.encode())) for name, text in (("a.log", LOG), ("b", NVIDIA_SMI))))
+    assert "2 × H100 80GB HBM3 · driver 550.54.15 · " in render(report, "text").splitlines()[0]
 
 
 def test_rocm_smi_tells_them_too() -> None:
