@@ -1,6 +1,8 @@
 """Generates a server's log of any size: a start-up, then traffic, with bars, tracebacks and restarts now and then.
 
     python benchmarks/loggen.py big.log 1000        # MB; the same seed gives the same bytes
+    python benchmarks/loggen.py ranks.log 2000 ranks     # so many ranks in one start
+    python benchmarks/loggen.py starts.log 10000 starts  # so many starts in one file
 
 Half of the lines are Decode and Prefill lines, one in a hundred speaks of the start-up, the rest are access lines,
 progress bars and tracebacks.
@@ -90,5 +92,35 @@ def write(path: Path, megabytes: float, seed: int = 7) -> None:
             file.write(unit[: wanted - file.tell()])
 
 
+def write_ranks(path: Path, count: int) -> None:
+    """One start of so many ranks."""
+    with path.open("w") as file:
+        file.write(f"[2026-01-01 10:00:00] {_ARGUMENTS}\n")
+        for step, text in enumerate(_START):
+            file.writelines(f"[2026-01-01 10:{step:02d}:{rank % 60:02d} TP{rank}] {text}\n" for rank in range(count))
+        file.write("[2026-01-01 10:20:00] The server is fired up and ready to roll!\n")
+
+
+def write_starts(path: Path, count: int) -> None:
+    """So many starts of two ranks, each of which overflows."""
+    with path.open("w") as file:
+        for start in range(count):
+            minutes, day = start % 1440, 1 + start // 1440 % 28
+            head = f"[2026-01-{day:02d} {minutes // 60:02d}:{minutes % 60:02d}:"
+            file.write(f"{head}00] {_ARGUMENTS}\n")
+            for step, text in enumerate(_START):
+                file.writelines(f"{head}{step:02d} TP{rank}] {text}\n" for rank in range(2))
+            file.write(f"{head}12] The server is fired up and ready to roll!\n")
+            file.write(
+                f"{head}13 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"
+                " 79.15 GiB of which 1.20 GiB is free.\n"
+            )
+
+
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), float(sys.argv[2]))
+    name, size, *kind = sys.argv[1:]
+    if kind:
+        {"ranks": write_ranks, "starts": write_starts}[kind[0]](Path(name), int(size))
+    else:
+        write(Path(name), float(size))

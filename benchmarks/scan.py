@@ -5,7 +5,8 @@
     python benchmarks/scan.py --sizes 1 64 --huge   # other sizes in MB; --huge adds 4 GB
 
 Every figure is CPU time (user and system) of a process of its own, the fastest of the rounds, taken in turn, so that a
-busy machine disturbs all rows alike. Trust the ratios. ripgrep must be 15 or newer; `--rg` names it.
+busy machine disturbs all rows alike. Trust the ratios. Compressed logs are unpacked by a second thread, so their rows
+have wall seconds too, which mean nothing on a busy machine. ripgrep must be 15 or newer; `--rg` names it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
@@ -61,6 +63,7 @@ with open(sys.argv[1], "rb") as stream:
 """,
     "(imports alone)": "import kvdiag.diagnosis.lines, kvdiag.diagnosis.events",
 }
+EXTREMES = {"2,000 ranks in one start": ("2000", "ranks"), "10,000 starts in one file": ("10000", "starts")}
 UNPACK = {
     "gz": "from isal import igzip as m\nf = m.open(__import__('sys').argv[1])\nwhile f.read(1 << 18): pass",
     "zst": "import zstandard, sys\nf = zstandard.ZstdDecompressor().stream_reader(open(sys.argv[1], 'rb'))\n"
@@ -68,8 +71,15 @@ UNPACK = {
 }
 
 
-def cpu(command: list[str]) -> tuple[float, int, float]:
+class Measured(NamedTuple):
     """CPU seconds, largest memory in MB and wall seconds of a command."""
+
+    cpu_s: float
+    memory_mb: int
+    wall_s: float
+
+
+def run(command: list[str]) -> Measured:
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=PROJECT, env=ENVIRONMENT)
     _, status, usage = os.wait4(process.pid, 0)
@@ -77,16 +87,16 @@ def cpu(command: list[str]) -> tuple[float, int, float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode > 1:
         raise SystemExit(f"{command[:2]} failed with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024, wall
+    return Measured(usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024, wall)
 
 
-def best(jobs: dict[str, list[str]], rounds: int) -> dict[str, tuple[float, int, float]]:
-    """The fastest round of each job, the jobs taken in turn."""
-    found: dict[str, tuple[float, int, float]] = {}
+def best(jobs: dict[str, list[str]], rounds: int) -> dict[str, Measured]:
+    """The least of each figure over the rounds of each job, the jobs taken in turn."""
+    found: dict[str, Measured] = {}
     for _ in range(rounds):
         for name, command in jobs.items():
-            now = cpu(command)
-            found[name] = min(found.get(name, now), now)
+            now = run(command)
+            found[name] = Measured(*map(min, found.get(name, now), now))
     return found
 
 
@@ -94,13 +104,14 @@ def python(program: str, path: Path) -> list[str]:
     return [sys.executable, "-c", program, str(path)]
 
 
-def measure(path: Path, phrases: Path, rg: str, rounds: int, whole: bool) -> dict[str, tuple[float, int, float]]:
+def measure(path: Path, phrases: Path, rg: str, rounds: int) -> dict[str, Measured]:
     jobs = {"ripgrep -F -j1, the same literals": [rg, "-F", "-j1", "-c", "-f", str(phrases), str(path)]}
-    jobs |= {name: python(program, path) for name, program in PROGRAMS.items() if whole or name != "whole diagnosis"}
+    jobs |= {name: python(program, path) for name, program in PROGRAMS.items()}
+    jobs["kvdiag diagnose, in all"] = [sys.executable, "-P", "-m", "kvdiag.diagnosis.cli", "diagnose", str(path)]
     return best(jobs, rounds)
 
 
-def table(size_mb: float, found: dict[str, tuple[float, int, float]]) -> list[str]:
+def table(size_mb: float, found: dict[str, Measured]) -> list[str]:
     base = found["ripgrep -F -j1, the same literals"][0]
     rows = [
         f"**{size_mb:,.0f} MB**",
@@ -123,15 +134,43 @@ def packed(path: Path, folder: Path, rounds: int) -> list[str]:
         shutil.copyfileobj(source, out)
     with path.open("rb") as source, files["zst"].open("wb") as out:
         zstandard.ZstdCompressor().copy_stream(source, out)
-    rows = ["**Compressed, 64 MB unpacked**", ""]
-    rows += ["| what | CPU s | × plain reading + unpacking |", "| --- | ---: | ---: |"]
+    rows = [f"**Compressed, {path.stat().st_size / 1e6:,.0f} MB unpacked**", ""]
+    rows += ["| what | CPU s | wall s | wall × unpacking alone | CPU × plain reading + unpacking |"]
+    rows += ["| --- | ---: | ---: | ---: | ---: |"]
     program = PROGRAMS["start-up lines, masking on"]
-    plain = best({"plain": python(program, path)}, rounds)["plain"][0]
+    plain = best({"plain": python(program, path)}, rounds)["plain"]
+    rows.append(f"| reading it plain | {plain.cpu_s:.2f} | {plain.wall_s:.2f} | | |")
     for kind, file in files.items():
-        found = best({"alone": python(UNPACK[kind], file), "read": python(program, file)}, rounds)
-        alone, read = found["alone"][0], found["read"][0]
-        rows.append(f"| unpacking {kind} alone | {alone:.2f} | |")
-        rows.append(f"| reading {kind} | {read:.2f} | {read / (alone + plain):.2f} |")
+        tool = {"gz": "gzip", "zst": "zstd"}[kind]
+        jobs = {"alone": python(UNPACK[kind], file), "read": python(program, file)}
+        if shutil.which(tool):
+            jobs["tool"] = [tool, "-dc", str(file)]
+        found = best(jobs, rounds)
+        alone, read = found["alone"], found["read"]
+        if "tool" in found:
+            rows.append(f"| {tool} -dc | {found['tool'].cpu_s:.2f} | {found['tool'].wall_s:.2f} | | |")
+        rows.append(f"| unpacking {kind} alone, as kvdiag does | {alone.cpu_s:.2f} | {alone.wall_s:.2f} | 1.00 | |")
+        rows.append(
+            f"| reading {kind} | {read.cpu_s:.2f} | {read.wall_s:.2f} | {read.wall_s / alone.wall_s:.2f} |"
+            f" {read.cpu_s / (alone.cpu_s + plain.cpu_s):.2f} |"
+        )
+    return [*rows, ""]
+
+
+def extremes(folder: Path) -> list[str]:
+    """Whole diagnoses of logs that repeat what is kept."""
+    rows = [
+        "**What is kept, repeated**",
+        "",
+        "| whole diagnosis of | MB | CPU s | RSS MB |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for name, arguments in EXTREMES.items():
+        path = folder / "odd.log"
+        subprocess.run([sys.executable, str(HERE / "loggen.py"), str(path), *arguments], check=True)
+        found = run(python(PROGRAMS["whole diagnosis"], path))
+        rows.append(f"| {name} | {path.stat().st_size / 1e6:.0f} | {found.cpu_s:.2f} | {found.memory_mb} |")
+        path.unlink()
     return [*rows, ""]
 
 
@@ -162,11 +201,12 @@ def main() -> None:
             path = folder / "big.log"
             # By another process: what this one has ever held counts as the memory of those it starts.
             subprocess.run([sys.executable, str(HERE / "loggen.py"), str(path), str(size)], check=True)
-            found = measure(path, phrases, options.rg, 1 if size > 500 else options.rounds, whole=size <= 64)
-            lines += table(size, found)
-            if size == 64:
-                lines += packed(path, folder, options.rounds)
+            few = 1 if size > 500 else options.rounds
+            lines += table(size, measure(path, phrases, options.rg, few))
+            if size in (64, 1000):
+                lines += packed(path, folder, few)
             path.unlink()
+        lines += extremes(folder)
     print("\n".join(lines))
     if options.write:
         text = PAGE.read_text()
