@@ -29,6 +29,7 @@ PROJECT = HERE.parent
 PAGE = PROJECT / "docs" / "benchmarks.md"
 # As bin/kvdiag does: without its bytecode kept, every start compiles the engine again.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT["PYTHONPATH"] = str(PROJECT)
 BEGIN, END = "<!-- measured -->", "<!-- /measured -->"
 
 # What a measured process does; argv: file. It prints what it found, so that no work is left out.
@@ -39,7 +40,9 @@ from kvdiag.diagnosis.limits import Limits
 from kvdiag.diagnosis.events import Matcher
 matcher = Matcher()
 with open(sys.argv[1], "rb") as stream:
-    reader = LineReader([Log("x", stream)], matcher.phrases, Limits({limits}), dense={dense}, bars=matcher.bars, masker={masker})
+    reader = LineReader(
+        [Log("x", stream)], matcher.phrases, Limits({limits}), dense={dense}, bars=matcher.bars, masker={masker}
+    )
     print(sum(1 for _ in reader), reader.files[0].batch_lines)
 """
 PROGRAMS = {
@@ -96,7 +99,10 @@ def best(jobs: dict[str, list[str]], rounds: int) -> dict[str, Measured]:
     for _ in range(rounds):
         for name, command in jobs.items():
             now = run(command)
-            found[name] = Measured(*map(min, found.get(name, now), now))
+            old = found.get(name, now)
+            found[name] = Measured(
+                min(old.cpu_s, now.cpu_s), min(old.memory_mb, now.memory_mb), min(old.wall_s, now.wall_s)
+            )
     return found
 
 

@@ -16,6 +16,7 @@ from kvdiag.diagnosis.carriers.stamps import peel_head
 from kvdiag.diagnosis.carriers.strings import unescape
 from kvdiag.diagnosis.decoding import clean, clean_block, decode
 from kvdiag.diagnosis.errors import UnreadableLog
+from kvdiag.diagnosis.harmless import BAR, Harmless
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.peaks import Peaks
@@ -40,19 +41,6 @@ _PLAIN: Final = re.compile(
     r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)((?: [A-Z][A-Z_]{0,15}\d{1,6}){0,8})\] ([^\[\x00-\x1f\x7f\\]*)$"
 )
 _TROUBLE: Final = re.compile(rb"Traceback|Error|rror:|xception|out of memory|[Kk]illed|SIGQUIT|died|exit code")
-_DIGITS: Final = b"0123456789"
-_SHAPES: Final = 256
-# A batch line of nothing but keys and figures, of which digits alone can make no secret and no address.
-_FIGURES: Final = re.compile(
-    r"[A-Za-z ]{1,40}[.,] "
-    r"(?:[#A-Za-z][#A-Za-z /().-]{0,60}: (?:-?\d{1,20}(?:\.\d{1,20})?%?|True|False)(?:, |,?$)){1,40}"
-)
-# A bar: words, shares, counts and times, of which digits alone can make no secret either.
-_BAR: Final = re.compile(
-    r"[A-Za-z][A-Za-z -]{0,60}(?:\((?:\w{1,20}=\d{1,12}(?:\.\d{1,6})?(?: GB)?,? ?){1,4}\))?: *\d{1,3}%(?: Completed)? *"
-    r"(?:\|[ #0-9\u2580-\u259f]{0,200})?"
-    r"(?:\| *\d{1,9}/\d{1,9} \[[\d:?]{1,12}<[\d:?]{1,12}(?:, *(?:\d{1,9}(?:\.\d{1,6})?|\?)(?:it/s|s/it))?\])? *"
-)
 _STRING_BREAK: Final = re.compile(r'(?<!\\)\\n(?:",?\s{0,40}"?)?')
 _STRING_END: Final = re.compile(r'(?<!\\)\\n",\s{0,40}"')
 _NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
@@ -249,7 +237,7 @@ class _Page:
         self.carriers: set[str] = set()
         self.dense_all = self.dense_read = 0
         self._prefixes: dict[bytes, tuple[str | None, str, str]] = {}
-        self._harmless: set[bytes] = set()
+        self._harmless = Harmless()
         self._clocks: dict[tuple[str, str], str] = {}
         self._taken = 0  # following lines that the last record took with it
         self._stands_for = 1  # batch lines
@@ -364,7 +352,7 @@ class _Page:
         raw = data[close:stop]
         text = decode(raw).rstrip()
         if self._masker is not None:
-            text = self._unless_harmless(raw, text, _FIGURES)
+            text = self._unless_harmless(raw, text)
         clock, rank, spelled = known
         return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches)
 
@@ -372,21 +360,20 @@ class _Page:
         """A progress bar with nothing before it or glued onto it; None for any other line."""
         raw = data[begin:stop]
         text = decode(raw)
-        if not text.isprintable() or not _BAR.fullmatch(text):
+        if not text.isprintable() or not BAR.fullmatch(text):
             return None
         text = text.rstrip()
         if self._masker is not None:
-            text = self._unless_harmless(raw, text, _BAR)
+            text = self._unless_harmless(raw, text)
         return LogLine(self._file, number, text, None, "", "", text)
 
-    def _unless_harmless(self, raw: bytes, text: str, form: re.Pattern[str]) -> str:
-        """The text masked. Lines of a form that are alike but for their digits are harmless where one of them is."""
-        shape = raw.translate(None, _DIGITS)
-        if shape in self._harmless:
+    def _unless_harmless(self, raw: bytes, text: str) -> str:
+        """The text masked, which takes nothing where one alike hid nothing."""
+        if raw in self._harmless:
             return text
         masked = self._masked(text)
-        if masked == text and len(self._harmless) < _SHAPES and form.fullmatch(text):
-            self._harmless.add(shape)
+        if masked == text and self._masker is not None and not self._masker.has_own:
+            self._harmless.learn(raw, text)
         return masked
 
     def _records(self, data: bytes, begin: int, stop: int, number: int, ahead: bytes) -> Iterator[LogLine]:

@@ -320,10 +320,22 @@ def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
                 return
             begin, end = spans[at]
         yield data[done:begin]
-        yield _line_masked(data[begin:end].decode("utf-8", "replace"), masker).encode("utf-8", "replace")
+        yield _masked_alone(data[begin:end], masker)
         if end < len(data):
             yield b"\n"
         done = end + 1
+
+
+def _masked_alone(raw: bytes, masker: Masker) -> bytes:
+    """One line as it is kept; at once where one alike hid nothing."""
+    looked_ahead = masker.looks_ahead
+    if not looked_ahead and raw in masker.harmless:
+        return raw
+    text = raw.decode("utf-8", "replace")
+    masked = _line_masked(text, masker)
+    if masked == text and not (looked_ahead or masker.looks_ahead or masker.has_own):
+        masker.harmless.learn(raw, text)
+    return masked.encode("utf-8", "replace")
 
 
 def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:

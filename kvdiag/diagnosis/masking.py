@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvdiag.diagnosis.databases import database
 from kvdiag.diagnosis.decoding import clean
+from kvdiag.diagnosis.harmless import Harmless
 from kvdiag.diagnosis.patterns import LOCAL, PATTERNS, Pattern
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Masker:
         self._blank = 0
         self._open: tuple[str, Pattern] | None = None  # the quote that a hidden value still lacks
         self._breaks: list[int] | None = None
+        self.harmless = Harmless()  # lines of the file at hand, see masked_copy
 
     @property
     def looks_ahead(self) -> bool:

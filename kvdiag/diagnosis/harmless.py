@@ -1,0 +1,45 @@
+"""Batch lines and progress bars, the bulk of a log: lines that are alike but for their digits hide nothing.
+
+They speak of tokens, and so call for patterns of secrets at every line. Where a line holds nothing but keys and
+figures, and nothing in it was hidden, another that differs in digits alone has nothing to hide either.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kvdiag.diagnosis.lazy import lazy
+
+_DIGITS: Final = b"0123456789"
+_SHAPES: Final = 256  # more wordings than any log has
+# A batch line of nothing but keys and figures. No figure holds two dots or a colon, as an address does.
+FIGURES: Final = re.compile(
+    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?(?: [A-Z][A-Z_]{0,15}\d{1,6}){0,8}\] )?"
+    r"[A-Za-z ]{1,40}(?:\[\d{1,12}\])?[.,] "
+    r"(?:[#A-Za-z][#A-Za-z /().-]{0,60}: (?:-?\d{1,20}(?:\.\d{1,20})?%?|True|False)(?:, |,?$)){1,40}"
+)
+# A bar: words, shares, counts and times.
+BAR: Final = lazy(
+    r"[A-Za-z][A-Za-z -]{0,60}(?:\((?:\w{1,20}=\d{1,12}(?:\.\d{1,6})?(?: GB)?,? ?){1,4}\))?: *\d{1,3}%(?: Completed)? *"
+    r"(?:\|[ #0-9\u2580-\u259f]{0,200})?"
+    r"(?:\| *\d{1,9}/\d{1,9} \[[\d:?]{1,12}<[\d:?]{1,12}(?:, *(?:\d{1,9}(?:\.\d{1,6})?|\?)(?:it/s|s/it))?\])? *"
+)
+# Keys whose figure may be a secret.
+_NAMES: Final = lazy(r"(?i)pass|secret|key|cred|auth|\bpin\b|\bcode\b|login|user")
+
+
+class Harmless:
+    """The shapes of lines that were seen to hide nothing; a shape is a line without its digits."""
+
+    def __init__(self) -> None:
+        self._shapes: set[bytes] = set()
+
+    def __contains__(self, raw: bytes) -> bool:
+        return raw.translate(None, _DIGITS) in self._shapes
+
+    def learn(self, raw: bytes, text: str) -> None:
+        """Notes a line in which nothing was hidden, where its form allows no secret of digits."""
+        is_figures = FIGURES.fullmatch(text) or BAR.fullmatch(text)
+        if is_figures and len(self._shapes) < _SHAPES and not _NAMES.search(text):
+            self._shapes.add(raw.translate(None, _DIGITS))
