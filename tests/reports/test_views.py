@@ -224,3 +224,10 @@ def test_the_document_in_the_page_is_valid_json(client: Client, upload: Upload) 
     page = client.get(f"/r/{upload.public_id}/").content.decode()
     for part in page.split('type="application/json">')[1:]:
         json.loads(part.split("</script>", 1)[0])
+
+
+def test_a_rules_page_says_how_it_does_on_labelled_logs(client: Client) -> None:
+    page = client.get("/rules/decode-graph-oom/").content.decode()
+    assert "On logs whose cause is known" in page
+    assert "decode-graph-oom-4ranks-chained" in page
+    assert "Of the labelled logs that prove it, it is named in" in client.get("/rules/no-fault/").content.decode()

@@ -187,6 +187,12 @@ def _index(scores: Mapping[str, Score]) -> str:
             " in `tests/cases`.",
             "Recall: cases that prove the label in which it is named. Precision: cases that name it in"
             " which it is true.",
+            "",
+            "A finding is *certain* where the arithmetic closes or SGLang says so itself, *likely* where the evidence"
+            " fits one cause best, and *possible* where it fits that cause among others.",
+            "A remedy gives its figures with the interval that the printed digits allow, or says which line is missing;"
+            " a value that no figure gives is marked as a starting value, with what to check afterwards.",
+            "",
             "Labels that no log can prove are in [not-provable.md](not-provable.md);"
             " what counts as thin, large or low is in [thresholds.md](thresholds.md).",
             "",
