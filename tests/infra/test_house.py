@@ -139,7 +139,7 @@ def test_every_dependency_has_its_reason() -> None:
     assert declared - named == set()
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "requirements-fuzz.txt"])
 def test_every_pin_has_hashes(name: str) -> None:
     pins = re.split(r"\n(?=[a-z])", (ROOT / name).read_text())
     assert [pin.splitlines()[0] for pin in pins if "--hash=sha256:" not in pin] == []
