@@ -76,7 +76,7 @@ def completed(case: Case, remedy: Remedy) -> Remedy | None:
         told = {key: value for key, value in remedy.effect.items() if key not in _FIGURES}
         effect = {**told, **effects_of(answer)}
     else:
-        if answer is not None and _cannot_start(case, answer) and name in ("mem_fraction_static", "max_total_tokens"):
+        if answer is not None and _cannot_start(answer) and name in ("mem_fraction_static", "max_total_tokens"):
             return None
         effect = remedy.effect
     if name == "max_total_tokens":  # where it binds, the pool is as large as it says
@@ -107,10 +107,9 @@ def change_of(case: Case, remedy: Remedy) -> Change | None:
         return None
 
 
-def _cannot_start(case: Case, answer: Scenario) -> bool:
-    """Whether the changed launch would not start; where the log prints no tokens, what the pool takes is not known."""
-    known = case.sizing is not None and case.sizing.inputs.tokens is not None
-    return known and answer.refused is not None and answer.refused.startswith("no start")
+def _cannot_start(answer: Scenario) -> bool:
+    """Whether the changed launch would not start."""
+    return answer.refused is not None and answer.refused.startswith("no start")
 
 
 def _at_the_overflow(case: Case, remedy: Remedy) -> dict[str, Effect]:

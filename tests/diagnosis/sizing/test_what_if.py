@@ -358,3 +358,13 @@ def test_a_request_table_that_sglang_counts_from_the_tokens_grows_with_them() ->
     table = (more - rows) * (65_536 + 4) * 4 / GIB
     assert more > rows
     assert found.free_gib.after == pytest.approx((found.free_gib.before or 0) - 0.02 * 78.6 - table, abs=0.01)
+
+
+def test_a_pool_whose_tokens_the_log_does_not_print_is_not_taken_for_none() -> None:
+    """What a change moves is set against the pool that is there, whether its count was printed or not."""
+    known = llama()
+    hidden = dataclasses.replace(known, tokens=None, pools=dataclasses.replace(known.pools, tokens=None, gib=None))
+    told, silent = (scenario_of(size_inputs(x), Change(mem_fraction_static=0.8)) for x in (known, hidden))
+    assert told.free_gib is not None and silent.free_gib is not None
+    assert silent.refused is None
+    assert silent.free_gib.after == pytest.approx(told.free_gib.after, abs=0.1)

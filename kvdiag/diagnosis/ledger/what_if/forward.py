@@ -113,9 +113,14 @@ def tokens_of(sizing: Sizing, base: Launch, then: Launch) -> int:
     return moved
 
 
+def tokens_before(sizing: Sizing, base: Launch) -> int:
+    """Tokens of the launch as it is: the log's own count, else the arithmetic's: the pool was there all the same."""
+    return base.tokens() if sizing.inputs.tokens is None else sizing.inputs.tokens
+
+
 def taken_more(sizing: Sizing, base: Launch, then: Launch, tokens: int) -> float:
     """GiB that the changed launch takes more: pools, the request table, and what is fixed."""
-    before = sizing.inputs.tokens or 0
+    before = tokens_before(sizing, base)
     pools = then.pools_gib(tokens) - base.pools_gib(before)
     return pools + table_gib(sizing, then, tokens) - table_gib(sizing, base, before) + then.fixed
 

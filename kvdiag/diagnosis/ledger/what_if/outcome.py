@@ -11,7 +11,7 @@ from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.answer import Figure
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.flags import running_limit
-from kvdiag.diagnosis.ledger.what_if.forward import Launch, free_of, lowest_of, page_of, tokens_of
+from kvdiag.diagnosis.ledger.what_if.forward import Launch, free_of, lowest_of, page_of, tokens_before, tokens_of
 from kvdiag.diagnosis.units import GIB
 
 
@@ -78,12 +78,12 @@ class Outcome:
         tokens = tokens_of(self.sizing, self.base, self.then)
         cells = self.then.target_cell + self.then.draft_cell
         margin = 0.0 if self.then == self.base else self.margin(tokens) * cells / GIB + self.then.shaky
-        inputs = self.sizing.inputs
+        inputs, before = self.sizing.inputs, tokens_before(self.sizing, self.base)
         if self.then.rows is None and tokens != inputs.tokens and not matching_limits(inputs, tokens):
-            margin += abs(tokens - (inputs.tokens or 0)) * ROW_BYTES / GIB  # the table may grow with the tokens
+            margin += abs(tokens - before) * ROW_BYTES / GIB  # the table may grow with the tokens
         draft = inputs.draft
         if draft is not None and draft.pool and self.then.draft_cell:
-            moved = abs(tokens - (inputs.tokens or 0)) * self.then.draft_cell / GIB
+            moved = abs(tokens - before) * self.then.draft_cell / GIB
             margin += moved * HALF_DIGIT * draft.figures / draft.pool
         return Figure(end, after, after - margin - HALF_DIGIT, after + margin + HALF_DIGIT)
 

@@ -7,7 +7,7 @@ from kvdiag.diagnosis.ledger.sizing.inputs import Family
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
 from kvdiag.diagnosis.ledger.what_if.answer import Figure
 from kvdiag.diagnosis.ledger.what_if.command import moves_own_fraction
-from kvdiag.diagnosis.ledger.what_if.forward import table_gib
+from kvdiag.diagnosis.ledger.what_if.forward import table_gib, tokens_before
 from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
 from kvdiag.diagnosis.units import GIB
 
@@ -34,8 +34,9 @@ def equations(outcome: Outcome, tokens: Figure, free: Figure | None) -> list[str
         else f"tokens = {kept} GiB × 2^30 / {cell:,.0f} B = {tokens.word} {int(tokens.after):,}"
     )
     if free is not None and free.after is not None and free.before is not None and then != base:
-        more = then.pools_gib(tokens.after) - base.pools_gib(tokens.before or 0)
-        table = table_gib(outcome.sizing, then, tokens.after) - table_gib(outcome.sizing, base, tokens.before or 0)
+        before = tokens_before(outcome.sizing, base)
+        more = then.pools_gib(tokens.after) - base.pools_gib(before)
+        table = table_gib(outcome.sizing, then, tokens.after) - table_gib(outcome.sizing, base, before)
         rows = f" {_change(-table)} for the request table" if abs(table) >= HALF_DIGIT else ""
         fixed = f" {_change(-then.fixed)} outside the pools" if abs(then.fixed) >= HALF_DIGIT else ""
         lines.append(f"free = {free.before:.2f} {_change(-more)} for the pools{rows}{fixed} = {free.after:.2f} GiB")
