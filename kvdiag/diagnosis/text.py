@@ -238,8 +238,9 @@ class _Terminal:
             + (f" ({budget['error_percent']:+.2f} % of the count)" if budget.get("error_percent") is not None else "")
         )
         limit = (cache.get("limited_by") or "unknown").replace("_", " ")
-        told = (cache.get("limit") or {}).get("sentence")
-        yield printable(f"Limited by: {limit}." + (f" {told[:1].upper()}{told[1:]}." if told else ""))
+        told = ((cache.get("limit") or {}).get("sentence") or "").removeprefix(f"{limit}: ")
+        named = f"Limited by: {limit}. " if limit != "unknown" or not told else ""
+        yield printable(f"{named}{told[:1].upper()}{told[1:]}{'.' if told else ''}".rstrip())
         yield ""
 
     def _levers(self, launch: dict[str, Any]) -> Iterator[str]:
