@@ -106,7 +106,6 @@ def reports_of(site: Site) -> None:
         upload = Upload.objects.create(state=State.READY, phase="ready")
         StoredReport.objects.create(upload=upload, engine=made["engine"], **columns_of(made))
         site.add(f"report-{count}-ranks", f"/r/{upload.public_id}/")
-        site.add(f"report-{count}-every", f"/r/{upload.public_id}/", act=lambda page: press(page, "Every rank"))
     advice = f"/r/{site.reports['report-advice']}/"
     site.add("report-every-rank", advice, act=lambda page: press(page, "Every rank"))
     site.add("report-tokens", advice, act=lambda page: press(page, "tokens"))
