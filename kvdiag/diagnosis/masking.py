@@ -36,6 +36,7 @@ _QUOTED_REST: Final = {
     )
     for quote in "\"'"
 }
+_NAME_LENGTH: Final = 40  # bytes of a name at the end of a line, with what stands behind it
 _NAME_REACH: Final = 400  # bytes at the end of a line in which a secret's name is looked for
 _NAME_LAST: Final = re.compile(
     rb"(?i)(?:key|api?[_-]?(?:ke?)?|token|secret|pass\w{0,6}|pwd|pat|credentials?|auth|cookie|dsn|string|webhook\w{0,4})"
@@ -95,7 +96,10 @@ class Masker:
         end = begin - 1
         start = block.rfind(b"\n", max(0, end - _NAME_REACH), max(end, 0)) + 1 or max(0, end - _NAME_REACH)
         before = ""
-        if end > 0 and _NAME_LAST.search(block, start, end):
+        near = (
+            start if block[end - 1 : end] == b"}" else max(start, end - _NAME_LENGTH)
+        )  # within a container's JSON or not
+        if end > 0 and _NAME_LAST.search(block, near, end):
             before = clean(block[start:end].decode("utf-8", "replace"))
         elif not message or text.endswith(message) and not text[: -len(message)].strip():
             return self.mask(text)
