@@ -90,7 +90,11 @@ class Series:
 
     def _keep(self, batch: Batch) -> None:
         self.points.append(batch)
-        if len(self.points) > MAX_POINTS:
+        self.thin(MAX_POINTS)
+
+    def thin(self, most: int) -> None:
+        """Keep at most so many points, evenly."""
+        while len(self.points) > most:
             self.points = self.points[::2]
             self._stride *= 2
 

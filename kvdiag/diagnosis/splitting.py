@@ -160,6 +160,8 @@ _CARRIED = (
 )
 # The arguments in which the nodes of one deployment agree.
 DEPLOYMENT = ("model_path", "nnodes", "tp_size", "pp_size", "disaggregation_mode")
+PLOTTED = 8  # starts of a file, the last ones, whose series keep all the points that a plot can show
+FEW_POINTS = 128  # that the earlier ones keep
 SPARE = 50  # launches kept whole beside those that are told
 TRACEBACK_LINES = 300
 LATER_S = 1.0
@@ -252,6 +254,8 @@ class Splitter:
         between = len(self.launches) - 1 - self.most - SPARE
         if between > self.most // 4 + SPARE:
             _outline(self.launches[between])
+        if len(self.launches) > PLOTTED:
+            self.launches[-PLOTTED - 1].series.thin(FEW_POINTS)
         self.steps = {}
         self.ended = self.fired = self.results = False
         self.fault = self.summary = None

@@ -63,3 +63,15 @@ def test_the_nodes_of_starts_between_are_joined(monkeypatch: pytest.MonkeyPatch)
     document = diagnose(node(0), node(1), limits=Limits(launches=8)).document
     assert [launch["number"] for launch in document["launches"]] == [1, 2, 55, 56, 57, 58, 59, 60]
     assert all([rank["id"] for rank in launch["ranks"]] == ["TP0", "TP1"] for launch in document["launches"])
+
+
+def test_the_series_of_many_starts_are_thinned_and_their_counts_and_peaks_are_not() -> None:
+    batch = (
+        "[2025-03-08 12:30:00 TP0] Decode batch, #running-req: {}, #token: 9, token usage: 0.{:02d}, #queue-req: 0\n"
+    )
+    raw = b"".join(START + "".join(batch.format(n, n % 90) for n in range(300)).encode() for _ in range(12))
+    serving = [launch["serving"] for launch in diagnose(Log("x", io.BytesIO(raw))).document["launches"]]
+    assert [len(found["series"]) for found in serving] == [75] * 4 + [300] * 8
+    assert {(found["decode_batches"], found["peak_running"], found["peak_token_usage"]) for found in serving} == {
+        (300, 299, 0.89)
+    }
