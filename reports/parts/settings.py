@@ -1,13 +1,15 @@
-"""The arguments of a launch."""
+"""The arguments of a launch, and the machine it ran on where a table beside the log shows it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from reports import words
 from reports.commands import full_command
 from reports.configuration import Argument, argument_groups
-from reports.document import dig
+from reports.document import dig, listed
 from reports.parts.launch import ShownLaunch
 
 
@@ -26,6 +28,20 @@ class Settings(ShownLaunch):
     @cached_property
     def command(self) -> str:
         return full_command(dig(self.launch, "arguments") or {})
+
+    @cached_property
+    def machine(self) -> dict[str, Any] | None:
+        """Driver, cards, processes and libraries as vendors' tools printed them; None without such a table."""
+        found = dig(self.launch, "machine")
+        return found if isinstance(found, dict) else None
+
+    @cached_property
+    def machine_words(self) -> str:
+        """As "driver 550.54.15, runtime 12.4, 2 cards"."""
+        told = self.machine or {}
+        parts = [f"{name} {told[key]}" for name, key in (("driver", "driver"), ("runtime", "runtime")) if told.get(key)]
+        cards = len(listed(told, "cards"))
+        return ", ".join([*parts, *([words.plural(cards, "card")] if cards else [])])
 
     @cached_property
     def changed_since(self) -> list[str]:

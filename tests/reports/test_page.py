@@ -169,3 +169,20 @@ def test_the_launch_before_is_what_changes_are_told_against() -> None:
     made["launches"].append(again)
     tokens = ReportPage(made, 2).keys[0]
     assert (tokens.delta, tokens.tone) == ("+723 on the launch before", "good")
+
+
+def test_the_machine_is_shown_where_a_table_tells_it() -> None:
+    made = document("kimi-k25-8gpu")
+    assert 'id="machine"' not in body_of(made)
+    made["launches"][0]["machine"] = {
+        "driver": "550.54.15",
+        "runtime": "12.4",
+        "driver_line": 3,
+        "cards": [{"gpu": 0, "name": "H100 <80GB>", "total_gib": 79.6475, "used_gib": 1.2051, "lines": [8, 9]}],
+        "processes": [{"gpu": 0, "pid": 4242, "program": "<b>python</b>", "used_gib": None, "line": 21}],
+        "libraries": {"flashinfer": "0.2.1"},
+    }
+    body = body_of(made)
+    assert "driver 550.54.15, runtime 12.4, 1 card" in body
+    assert "H100 &lt;80GB&gt;" in body and "&lt;b&gt;python&lt;/b&gt;" in body
+    assert "79.65" in body and "flashinfer 0.2.1" in body
