@@ -283,3 +283,35 @@ capacity; 50.05 GiB already allocated; 5.04 MiB free; 58.39 GiB reserved in tota
 """
     found = next(x for x in launch_of(log)["findings"] if x["rule"] == "allocator-fragmentation")
     assert found["remedies"][0]["flag"] == variable
+
+
+OVERFLOW_WHILE_SERVING = """python3 -m sglang.launch_server --model-path m --mem-fraction-static 0.9
+[2025-05-14 10:02:40 TP0] Load weight begin. avail mem=77.53 GB
+[2025-05-14 10:03:10 TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=45.53 GB, \
+mem usage=32.00 GB.
+{made}[2025-05-14 10:11:03 TP0] Scheduler hit an exception: Traceback (most recent call last):
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.75 GiB. GPU 0 has a total capacity of 79.15 GiB of \
+which 812.25 MiB is free.
+"""
+POOLS_MADE = """[2025-05-14 10:03:20 TP0] Memory pool end. avail mem=4.39 GB
+[2025-05-14 10:03:36 TP0] max_total_num_tokens=304506, chunked_prefill_size=8192, max_prefill_tokens=16384, \
+max_running_requests=4096, context_len=131072
+[2025-05-14 10:03:39] The server is fired up and ready to roll!
+"""
+
+
+@pytest.mark.parametrize(("made", "is_table"), [(POOLS_MADE, False), ("", True)])
+def test_a_request_that_only_happens_to_be_rows_of_the_table_is_not_it_once_the_pools_are_made(
+    made: str, is_table: bool
+) -> None:
+    """1.75 GiB is 3,584 × (131,072 + 4) × 4 bytes, and no table: it was made before the server served."""
+    text = OVERFLOW_WHILE_SERVING.format(made=made).replace("--model-path m", "--model-path m --context-length 131072")
+    assert ("req-to-token-table-too-large" in {f["rule"] for f in launch_of(text)["findings"]}) == is_table
+
+
+def test_an_error_too_long_to_quote_is_cut_between_words_and_says_so() -> None:
+    error = "call failed at " + "step " * 40 + "error code is 161002"
+    text = READY.format(card="60.00", free="20.00").replace("[2026-06-28 15:16:47] The server is fired up", "")
+    text = f"{text[: text.rindex(' and ready')]}\nRuntimeError: {error}\n"
+    summary = next(f["summary"] for f in launch_of(text)["findings"] if f["rule"] == "not-memory")
+    assert summary.endswith("step …")

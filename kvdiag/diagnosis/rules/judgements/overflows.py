@@ -129,7 +129,7 @@ _ROWS = (2_048, 5_121)  # what SGLang takes where nobody sets the limit
 def table_rows(case: Case, oom: DeviceOutOfMemory) -> int | None:
     """Rows of the table whose size an overflow asked for; None where the size is none of a table."""
     context, tried = case.context_length, oom.tried
-    if not context or not tried or tried < GIB:
+    if not context or not tried or tried < GIB or _has_its_pools(case, oom):
         return None
     limit = case.launch.number_of("max_running_requests")
     extra = int(case.launch.number_of("speculative_num_draft_tokens") or 0)
@@ -141,6 +141,13 @@ def table_rows(case: Case, oom: DeviceOutOfMemory) -> int | None:
         if near and wanted[0] <= round(rows) <= wanted[1]:
             return round(rows)
     return None
+
+
+def _has_its_pools(case: Case, event: Event) -> bool:
+    """Whether the rank of an event had made its pools before it, the table of requests among them."""
+    pools = [e for e in case.launch.each(PoolEnd) if e.rank == event.rank]
+    last = case.launch.series.last
+    return any(is_before(e.line, event.line) for e in [*pools, *([last] if last is not None else [])])
 
 
 def is_draft_start(case: Case, event: Event) -> bool:
