@@ -179,7 +179,7 @@ def _further(case: Case) -> str:
 
 def _sentence(text: str) -> str:
     line = text.split("\n", 1)[0].strip()
-    return line if line.endswith((".", "!", "?")) else f"{line}."
+    return line if line.endswith((".", "!", "?", "…")) else f"{line}."
 
 
 def _act(finding: Finding) -> str:

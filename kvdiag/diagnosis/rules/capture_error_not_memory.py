@@ -15,6 +15,7 @@ Sources
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import shorten
 
 from kvdiag.diagnosis.rules.judgements import capture_errors, free_at
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
@@ -28,7 +29,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     free = free_at(case, failed[0].line)
     left = "" if free is None else f" with {format_gib(free)} free"
-    reason = (failed[0].reason or "").strip()[:160]
+    reason = shorten(failed[0].reason or "", 200, placeholder=" …")
     yield Finding(
         summary=f"Graph capture failed{left}, and not for want of memory: {reason}",
         why="SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs,"

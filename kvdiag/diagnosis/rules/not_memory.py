@@ -13,6 +13,7 @@ Sources
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import shorten
 
 from kvdiag.diagnosis.rules.judgements import free_at, other_cause
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
@@ -27,7 +28,8 @@ def check(case: Case) -> Iterator[Finding]:
     free = free_at(case, sign.line)
     left = "" if free is None else f" with {format_gib(free)} free"
     message = case.outcome.failure.message if case.outcome.failure is not None else ""
-    told = f": {message[:160]}" if message and "Traceback" not in message and "hit an exception" not in message else ""
+    says = message and "Traceback" not in message and "hit an exception" not in message
+    told = f": {shorten(message, 200, placeholder=' …')}" if says else ""
     yield Finding(
         summary=f"It ended{left}, and not for want of memory{told}",
         why="No line of the log speaks of an overflow; memory flags would change nothing.",
