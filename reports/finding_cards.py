@@ -147,7 +147,7 @@ def _effect(name: str, change: dict[str, Any]) -> Effect | None:
     if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before > 0:
         share = (after / before - 1) * 100
         span.append(words.signed_gib(after - before) if is_gib else f"{share:+.0f} %".replace("-", "−"))
-    if low is not None and high is not None:
+    if low is not None and high is not None and spell(low) != spell(high):
         span.append(f"{spell(low)} to {spell(high)}")
     return Effect(
         EFFECT_NAMES.get(name, name.replace("_gib", "").replace("_", " ").capitalize()),

@@ -81,7 +81,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         for row in summed(rank.get("later") or []):
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
             yield f"| then {NAMES[row['pool']]} | {row['gib']:.2f} | {row['basis']} | {where} |"
-        yield f"| First reading | {rank['opening_gib']:.2f} | {rank.get('opening_basis') or ''} | |"
+        where = escape(line_reference(rank["opening_line"], names)) if rank.get("opening_line") is not None else ""
+        yield f"| First reading | {rank['opening_gib']:.2f} | {rank.get('opening_basis') or ''} | {where} |"
         yield ""
     oom = overflowed_card(launch)
     if oom is not None:
@@ -114,7 +115,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield ""
         yield "<details><summary>Lines</summary>"
         yield ""
-        yield fenced("\n".join(f"{line_reference(e['line'], names)}  {e['text']}" for e in evidence))
+        cited = (f"{line_reference(e['line'], names)}  {e['text']}" for e in evidence)
+        yield fenced("\n".join(dict.fromkeys(cited)))
         yield ""
         yield "</details>"
     yield ""

@@ -285,7 +285,7 @@ def to_document(releases: ReleaseRange, names: Sequence[str] = SHOWN) -> list[di
 
 
 def _span(place: Place) -> str:
-    return f"{place.since} and later" if place.before is None else f"{place.since} up to before {place.before}"
+    return f"{place.since} and later" if place.before is None else f"{place.since} and later, before {place.before}"
 
 
 def _checked() -> None:

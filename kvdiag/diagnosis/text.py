@@ -107,20 +107,34 @@ def overflow_in_words(oom: dict[str, Any]) -> str:
 
 
 def alike(ranks: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
-    """Ranks grouped by what they took, to 0.05 GiB; the largest group first, each with its fullest rank before it.
+    """Ranks grouped by what they took, to 0.05 GiB, and by what they had, to 1 GiB.
+
+    The largest group comes first, each with its fullest rank before it; of equally full ones, the one with least free.
 
     What only the summary line shows (buffers after the last capture) parts no group: one rank prints that line.
     """
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}
     for rank in ranks:
         rows = [r for r in summed(rank["entries"]) if r["pool"] != "buffers" and abs(r["gib"]) >= 0.05]
         key = tuple((r["pool"], r["model"], round(r["gib"] * 20)) for r in rows)
-        groups.setdefault((*key, rank["opening_gib"] is None), []).append(rank)
+        same = groups.setdefault((*key, rank["opening_gib"] is None), [])
+        near = next((group for group in same if _had_as_much(group[0], rank)), None)
+        if near is None:
+            same.append([rank])
+        else:
+            near.append(rank)
     found = [
-        (max(group, key=lambda r: len(r["entries"])), [r["id"] or "the GPU" for r in group])
-        for group in groups.values()
+        (max(group, key=lambda r: (len(r["entries"]), -(r["free_gib"] or 0.0))), [r["id"] or "the GPU" for r in group])
+        for same in groups.values()
+        for group in same
     ]
     return sorted(found, key=lambda group: -len(group[1]))
+
+
+def _had_as_much(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether the first readings of two ranks, and what they have free, differ by less than 1 GiB."""
+    pairs = [(one[key], other[key]) for key in ("opening_gib", "free_gib")]
+    return all(a is None or b is None or abs(a - b) < 1 for a, b in pairs)
 
 
 class _Terminal:
@@ -191,8 +205,8 @@ class _Terminal:
             yield f"SGLang {release['exact']}"
         elif release.get("from") or release.get("before"):
             since, before = release.get("from"), release.get("before")
-            yield "SGLang " + " ".join(
-                x for x in (f"from {since}" if since else "", f"before {before}" if before else "") if x
+            yield "SGLang " + ", ".join(
+                x for x in (f"{since} or later" if since else "", f"before {before}" if before else "") if x
             )
 
     def _memory(self, launch: dict[str, Any]) -> Iterator[str]:
@@ -290,11 +304,8 @@ class _Terminal:
         for figure, effect in remedy["effect"].items():
             if effect.get("to") is None:
                 continue
-            between = (
-                f" ({number(effect['low'])} to {number(effect['high'])})"
-                if "low" in effect and "high" in effect
-                else ""
-            )
+            low, high = (number(effect.get(end)) for end in ("low", "high"))
+            between = f" ({low} to {high})" if low != high and "low" in effect and "high" in effect else ""
             before = f"{number(effect['from'])} → " if effect.get("from") is not None else ""
             name = figure.replace("_", " ").replace("kv ", "KV ").replace(" gib", " GiB")
             yield printable(f"      {name}: {before}about {number(effect['to'])}{between}")
@@ -322,14 +333,14 @@ def what_if_lines(answer: dict[str, Any]) -> list[str]:
         if figure is None or figure["after"] is None:
             continue
         shown = f"{figure['after']:g}" if key == "fraction" else number(figure["after"])
-        word = figure.get("bound") or "about"
+        word = figure.get("bound") or ("" if key == "fraction" else "about")
         before = figure["before"]
         change = "" if before is None else (f"{before:g}" if key == "fraction" else number(before)) + " → "
         between = ""
         if None not in (figure["low"], figure["high"]) and figure["low"] != figure["high"]:
             between = f"  ({number(figure['low'])} to {number(figure['high'])})"
         of = f" of {answer['request_tokens']:,} tokens" if key == "requests" and answer["request_tokens"] else ""
-        out.append(f"{name + of:<34} {change}{word} {shown}{unit}{between}")
+        out.append(f"{name + of:<34} {change}{f'{word} ' if word else ''}{shown}{unit}{between}")
     if answer["wanted_free_gib"] is not None:
         out.append(f"Wanted free at the end: {answer['wanted_free_gib']:g} GiB.")
     if answer["starts_from"] is not None:

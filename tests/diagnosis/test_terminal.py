@@ -52,3 +52,45 @@ def test_a_log_cannot_drive_the_terminal(code: str) -> None:
     shown = render(diagnose(io.BytesIO(log.encode())), "text")
     assert "failed" in shown
     assert not any(unicodedata.category(c) in ("Cc", "Cf") and c != "\n" for c in shown)
+
+
+def start_of(*ranks: tuple[float, float]) -> bytes:
+    """The log of a start whose ranks find and keep so many GiB free, with weights and pools alike."""
+    steps = "".join(
+        f"[2025-05-14 10:02:40 TP{i}] Load weight begin. avail mem={opening:.2f} GB\n"
+        f"[2025-05-14 10:03:10 TP{i}] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16,"
+        f" avail mem={opening - 32:.2f} GB, mem usage=32.00 GB.\n"
+        f"[2025-05-14 10:03:20 TP{i}] KV Cache is allocated. #tokens: 262144, K size: 10.00 GB, V size: 10.00 GB\n"
+        f"[2025-05-14 10:03:20 TP{i}] Memory pool end. avail mem={free:.2f} GB\n"
+        for i, (opening, free) in enumerate(ranks)
+    )
+    return f"python -m sglang.launch_server --model-path m --tp-size {len(ranks)}\n{steps}".encode()
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_gpu_that_has_less_memory_is_not_called_alike(form: str) -> None:
+    log = start_of((77.53, 25.53), (77.51, 25.51), (61.1, 9.1))
+    shown = render(diagnose(io.BytesIO(log)), form)  # type: ignore[arg-type]
+    tables = [line for line in shown.splitlines() if "Memory of" in line]
+    assert len(tables) == 2
+    assert "2 GPUs" in tables[0] and "3 GPUs" not in " ".join(tables)
+    assert "61.10" in shown and "9.10" in shown
+
+
+def test_of_alike_gpus_the_one_with_least_free_is_shown() -> None:
+    shown = render(diagnose(io.BytesIO(start_of((77.53, 25.53), (77.21, 25.21)))), "text")
+    assert "Memory of each of 2 GPUs alike" in shown
+    assert "25.21" in shown.split("Free")[1].splitlines()[0]
+
+
+def test_a_prediction_without_spread_has_no_range() -> None:
+    effects = [line for line in text_of("vlm-gdn-warmup-ascend").splitlines() if "requests: " in line]
+    assert effects and not any(" to " in line for line in effects)
+    assert "(2,518,353 to 2,519,964)" in text_of("vlm-gdn-warmup-ascend")
+
+
+def test_markdown_cites_a_line_once() -> None:
+    with (CORPUS / "t4-cuda-oom-single-line" / "log.txt").open("rb") as log:
+        lines = render(diagnose(log), "markdown").splitlines()
+    cited = [line for line in lines if line.startswith("L")]
+    assert cited and len(cited) == len(set(cited))
