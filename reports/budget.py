@@ -87,6 +87,7 @@ class Budget:
     """A launch's cards, alike ones folded, the largest group first and the odd ones after it.
 
     every     the cards one by one, in the log's order
+    kv_tokens the pool's own count, where the log prints one
     boundary  where the static fraction ends, in GiB from the start of the card; None when it is not known
     """
 
@@ -97,6 +98,7 @@ class Budget:
     reserve: float | None = None
     boundary_lines: tuple[LineRef, ...] = ()
     bytes_per_token: int | None = None
+    kv_tokens: int | None = None
     over: float | None = None
     spread: float = 0.0
     pools: tuple[str, ...] = field(default=())
@@ -216,6 +218,7 @@ def budget_of(launch: Launch) -> Budget:
         reserve=reserve,
         boundary_lines=lines,
         bytes_per_token=dig(launch, "kv_cache", "bytes_per_token"),
+        kv_tokens=dig(launch, "kv_cache", "tokens"),
         over=over,
         spread=max(frees) - min(frees) if frees else _apart(cards),
         pools=tuple(pool for pool in POOLS if any(card.of(pool) is not None for card in folded)),

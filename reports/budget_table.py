@@ -8,6 +8,8 @@ from reports import words
 from reports.budget import Budget, Share, split_at_boundary
 from reports.document import LineRef
 
+ROUNDING = 0.011 * 2**30  # bytes by which two printed sizes, K and V, may be off together
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -31,8 +33,13 @@ def budget_rows(budget: Budget) -> list[Row]:
         return []
     per_token = budget.bytes_per_token
 
-    def tokens(gib: float) -> float | None:
-        return gib * 2**30 / per_token if per_token else None
+    def tokens(pool: str, gib: float) -> float | None:
+        """What the size would hold; of the pool itself its own count, for its size has two decimals only."""
+        held = gib * 2**30 / per_token if per_token else None
+        counted = budget.kv_tokens
+        if pool == "kv" and held and counted and abs(held - counted) * per_token <= ROUNDING:
+            return counted
+        return held
 
     def pool_rows(shares: tuple[Share, ...]) -> list[Row]:
         rows = []
@@ -40,7 +47,7 @@ def budget_rows(budget: Budget) -> list[Row]:
             for part in (share, *share.parts):
                 kind = "pool" if part is share else "sub"
                 percent = part.gib / card.opening * 100 if card.opening else None
-                known = (part.gib, percent, tokens(part.gib), part.basis, part.lines)
+                known = (part.gib, percent, tokens(share.pool, part.gib), part.basis, part.lines)
                 rows.append(Row(kind, part.name, share.pool, *known, words=part.what))
         return rows
 

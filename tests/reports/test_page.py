@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import pytest
 from django.template.loader import render_to_string
@@ -15,6 +17,7 @@ from reports.page import ReportPage
 from reports.what_if_panel import panel_of
 from tests.documents import NAMES, changed, document, with_ranks
 
+CORPUS = Path(__file__).parent.parent / "corpus"
 EVIL = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{ 7|add:7 }}"
 CODES = {"ready", "failed", "incomplete", "printed", "derived", "assumed", "target", "draft", "critical", "warning"}
 
@@ -186,3 +189,9 @@ def test_the_machine_is_shown_where_a_table_tells_it() -> None:
     assert "driver 550.54.15, runtime 12.4, 1 card" in body
     assert "H100 &lt;80GB&gt;" in body and "&lt;b&gt;python&lt;/b&gt;" in body
     assert "79.65" in body and "flashinfer 0.2.1" in body
+
+
+def test_the_pools_row_has_the_count_that_was_printed() -> None:
+    body = body_of(json.loads((CORPUS / "kimi-k25-8gpu" / "expected.json").read_text()))
+    row = body.split('<i class="sw sw--kv" aria-hidden="true"></i>KV cache')[1].split("</tr>")[0]
+    assert "159,277" in row and "159,215" not in row
