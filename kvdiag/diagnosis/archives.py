@@ -268,9 +268,20 @@ def compression_of(head: bytes) -> str | None:
             return kind
     if head[:3] == b"BZh" and head[3:4].isdigit() and head[4:10] in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):
         return "bz2"
-    if head[257:262] == b"ustar":
-        return "tar"
-    return None
+    return "tar" if _is_tar(head) else None
+
+
+def _is_tar(head: bytes) -> bool:
+    """Whether a file begins with a tar header: its magic word alone may stand in any text, its sum may not.
+
+    Source: POSIX.1, pax: the header's bytes are added up with the sum's own eight taken for blanks.
+    """
+    if head[257:262] != b"ustar" or len(head) < 512:
+        return False
+    digits = head[148:156].strip(b" \0")
+    if not digits or digits.strip(b"01234567"):
+        return False
+    return sum(head[:148]) + 8 * ord(" ") + sum(head[156:512]) == int(digits, 8)
 
 
 def decode_stream(stream: BinaryIO, encoding: str, limits: Limits) -> io.RawIOBase:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from kvdiag.diagnosis.archives import decode_stream, open_members
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.archives import compression_of, decode_stream, open_members
 from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
 from kvdiag.diagnosis.limits import MIB, Limits
 
@@ -260,3 +261,11 @@ def test_a_raw_deflate_body_is_undone() -> None:
 def test_other_content_encodings_are_refused(encoding: str) -> None:
     with pytest.raises(UnreadableLog, match="Use gzip"):
         decode_stream(io.BytesIO(b""), encoding, SMALL)
+
+
+def test_a_text_with_tars_magic_word_in_its_place_is_a_text() -> None:
+    line = b"[2026-03-02 09:14:36 TP0] Load weight begin. avail mem=94.04 GB\n"
+    log = (line * 8)[:257] + b"ustar" + b"\n" + line * 8
+    assert compression_of(log[:512]) is None
+    launch = diagnose(io.BytesIO(log)).document["launches"][0]
+    assert launch["ranks"][0]["readings"][0]["available_gib"] == 94.04
