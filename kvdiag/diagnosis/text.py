@@ -185,7 +185,12 @@ class _Terminal:
         unread = launch["not_understood"]
         if unread:
             where = ", ".join(line_reference(e["line"], self.names) for e in unread[:6])
-            yield f"{len(unread)} lines speak of memory and were not understood: {where}."
+            told = (
+                "1 line speaks of memory and was"
+                if len(unread) == 1
+                else f"{len(unread)} lines speak of memory and were"
+            )
+            yield f"{told} not understood: {where}."
         yield ""
 
     def _identity(self, launch: dict[str, Any]) -> Iterator[str]:
@@ -197,7 +202,11 @@ class _Terminal:
             yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
         if gpu.get("driver"):
             yield f"driver {gpu['driver']}"
-        layout = [f"{key.upper()} {size}" for key, size in launch["parallel"].items() if size and size > 1]
+        layout = [
+            f"{size} nodes" if key == "nodes" else f"{key.upper()} {size}"
+            for key, size in launch["parallel"].items()
+            if size and size > 1
+        ]
         if layout:
             yield ", ".join(layout)
         release = launch["version"]

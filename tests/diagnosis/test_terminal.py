@@ -94,3 +94,20 @@ def test_markdown_cites_a_line_once() -> None:
         lines = render(diagnose(log), "markdown").splitlines()
     cited = [line for line in lines if line.startswith("L")]
     assert cited and len(cited) == len(set(cited))
+
+
+def test_one_line_that_was_not_understood_is_told_in_the_singular() -> None:
+    assert "1 line speaks of memory and was not understood: L59." in text_of("qwen25-15b-gb10-fp4kv-graph-fail")
+    assert "3 lines speak of memory and were not understood" in text_of("hybrid-moe-fork-5090-3080-uneven-tp3")
+
+
+def test_nodes_and_releases_are_told_in_words() -> None:
+    head = text_of("deepseek-v41-flash-3x-gb10-args-dict").splitlines()[0]
+    assert "TP 3, EP 3, 3 nodes" in head
+    assert head.endswith("SGLang 0.5.20 or later, before 0.5.21")
+
+
+def test_what_is_wanted_free_is_told_alike_where_the_host_shares_the_memory() -> None:
+    text = text_of("deepseek-v41-flash-3x-gb10-args-dict")
+    assert "About 5.00 GiB are wanted for prefill, logits and the allocator, and up to 24.34 GiB as the host" in text
+    assert "and up to" not in text_of("kimi-k25-8gpu").split("are wanted for prefill")[1].splitlines()[0]

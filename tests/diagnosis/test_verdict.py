@@ -27,7 +27,7 @@ def test_a_healthy_start_says_how_far_the_fraction_could_go() -> None:
     launch = launch_of(TESTS / "corpus" / "kimi-k25-8gpu" / "log.txt")
     assert launch["verdict"] == (
         "Ready, nothing to fix. 159,277 KV tokens on each of 8 GPUs, 7.43 GiB free. Memory limits the KV cache;"
-        " 0.904 would fit about 193,800 tokens (+22 %) and leave about 5.0 GiB."
+        " a fraction of 0.904 would fit about 193,800 tokens (+22 %) and leave about 5.0 GiB."
     )
     assert launch["turn"] == "leave"
 

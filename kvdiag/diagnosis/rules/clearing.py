@@ -95,10 +95,12 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
     free = case.free_at_end
     if free is None or not judgements.is_healthy(case):
         return
-    wanted = case.wanted_free or case.wanted_range[1]
+    most = case.wanted_range[1]
+    wanted = case.wanted_free or most
+    hosts = f", and up to {format_gib(most)} as the host lives in the same memory" if most > wanted else ""
     yield Cleared(
         f"The {format_gib(free.available)} free at the end are not wasted",
-        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator; what is there is"
+        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator{hosts}; what is there is"
         " within the healthy range.",
         (free.line,),
     )
