@@ -39,7 +39,7 @@ def refuse() -> JsonResponse:
     """401 in the API's form of an error."""
     error = {
         "code": "token_invalid",
-        "message": "The token is unknown, has ended or was revoked. Make a new one under Settings, Tokens.",
+        "message": "The token is unknown, has ended or was revoked. Make a new one under Settings, API tokens.",
         "id": uuid.uuid4().hex[:12],
     }
     return JsonResponse({"error": error}, status=401, headers={"WWW-Authenticate": "Bearer"})

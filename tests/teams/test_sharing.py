@@ -216,6 +216,12 @@ def test_the_sheet_makes_a_link_that_works_and_shows_it_once(world: World, store
     assert abs((made.expires_at - in_a_week()).total_seconds()) < 60
 
 
+def test_the_preview_shows_the_outcome_in_its_own_colour(world: World, stored: StoredReport) -> None:
+    page = signed_in(world.bob).get(f"/r/{stored.upload.public_id}/share/").content.decode()
+    outcome = stored.document["launches"][-1]["outcome"]
+    assert f'verdict--{outcome}"><div class="verdict__state">' in page
+
+
 def made_by(client: Client, stored: StoredReport, **form: str) -> str:
     """The link on the answer to a form."""
     path = f"/r/{stored.upload.public_id}/share/"
