@@ -200,6 +200,8 @@ def _marks(
     if now_left and at(observed) < 20:
         held = ""  # no room for more than the fraction
     before, after = (f"{held}, ", "") if held and now_left else ("", f", {held}") if held else ("", "")
+    if failed and not now_left and at(observed) > 80:
+        text, after = words.fraction(observed), text.removeprefix(words.fraction(observed))  # a phone has no more room
     marks.append(Mark("now", at(observed), height(observed), text, before, after, bad=failed, words_left=now_left))
     for value, outcome in others.items():
         marks.append(

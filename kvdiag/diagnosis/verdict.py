@@ -172,8 +172,8 @@ def _further(case: Case) -> str:
     if gain < 0.005 or left is None or left.after is None:
         return ""
     return (
-        f"Memory limits the KV cache; a fraction of {to:g} would fit about {format_prediction(answer.tokens.after)} tokens"
-        f" (+{100 * gain:.0f} %) and leave about {left.after:.1f} GiB."
+        f"Memory limits the KV cache; a fraction of {to:g} would fit about"
+        f" {format_prediction(answer.tokens.after)} tokens (+{100 * gain:.0f} %) and leave about {left.after:.1f} GiB."
     )
 
 

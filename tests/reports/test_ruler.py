@@ -65,3 +65,13 @@ def test_near_the_right_edge_the_fraction_stands_alone() -> None:
     keeps = next(mark for mark in drawn.marks if mark.kind == "to")
     assert keeps.x > 82 and not keeps.words_left
     assert keeps.text == "0.92" and keeps.after == "" and keeps.words_above
+
+
+def test_a_failed_fraction_near_the_right_edge_keeps_only_its_figure_on_a_phone() -> None:
+    made = document("llama-two-launches")
+    launch = made["launches"][1]
+    launch["kv_cache"]["fractions"] |= {"observed": 0.97, "starts_from": 0.6}
+    drawn = ruler_of(made, launch)
+    assert drawn is not None
+    last = max((mark for mark in drawn.marks if mark.bad), key=lambda mark: mark.x)
+    assert (last.text, last.after) == ("0.97", " refused")
