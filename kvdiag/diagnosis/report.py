@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvdiag.diagnosis.cards import readable
+from kvdiag.diagnosis.events.distributed import DistributedBegin
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
 from kvdiag.diagnosis.events.hardware import DeviceNamed, DriverPrinted
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
 from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
-from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.launches import Launch, moment
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
@@ -204,6 +205,9 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
 
 
 def _ready_after(launch: Launch, start: str | None) -> float | None:
+    """Seconds from the first line to the server's readiness; None where the log begins after the weights began."""
+    if not (launch.server_args or launch.commands or launch.has(DistributedBegin, WeightsBegin)):
+        return None
     ready = launch.first(FiredUp)
     begin, end = moment(start), moment(ready.line.clock) if ready else None
     if begin is None or end is None or ("T" in (start or "")) != ("T" in (ready.line.clock or "") if ready else False):

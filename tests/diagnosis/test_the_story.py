@@ -122,3 +122,13 @@ def test_what_was_taken_after_the_last_reading_stands_below_what_is_free() -> No
     shown = [line.split()[:4] for line in render(found, "text").splitlines()]
     assert ["Free", "35.23", "37.4%"] in [words[:3] for words in shown]
     assert ["then", "KV", "cache", "18.68"] in shown
+
+
+def test_a_log_that_begins_in_the_middle_of_a_start_has_no_time_to_readiness() -> None:
+    log = b"""[2026-09-23 08:24:42 TP0] max_total_num_tokens=2226368, chunked_prefill_size=8192, \
+max_prefill_tokens=16384, max_running_requests=16, context_len=1048576, available_gpu_mem=39.67 GB
+[2026-09-23 08:24:51] The server is fired up and ready to roll!
+"""
+    whole = b"[2026-09-23 08:20:00 TP0] Load weight begin. avail mem=77.53 GB\n" + log
+    assert diagnose(io.BytesIO(log)).document["launches"][0]["ready_after_s"] is None
+    assert diagnose(io.BytesIO(whole)).document["launches"][0]["ready_after_s"] == 291.0
