@@ -227,13 +227,15 @@ def _compare(options: argparse.Namespace) -> int:
     from kvdiag.diagnosis.text import compare_lines
 
     launches: list[tuple[str, dict[str, Any]]] = []
+    are_distinct = len({Path(name).name for name in options.files}) == len(options.files)
     for name in options.files:
+        called = Path(name).name if are_distinct else name
         report = _read_or_say([name])
         if report is None:
             return UNREADABLE
         found = report.document["launches"]
         kept = found if len(options.files) == 1 else found[-1:]
-        launches += [(f"{Path(name).name}, launch {launch['number']}", launch) for launch in kept]
+        launches += [(f"{called}, launch {launch['number']}", launch) for launch in kept]
     if len(launches) < 2:
         print("kvdiag: comparing takes two launches: two logs, or one log of two starts", file=sys.stderr)
         return UNREADABLE

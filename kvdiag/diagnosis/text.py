@@ -373,6 +373,6 @@ def compare_lines(answer: dict[str, Any]) -> list[str]:
         out.append(f"  {step['gib']:>+8.3f} GiB {tokens}  {step['what']}  {change}".rstrip())
     for name, pair in (answer.get("arguments") or {}).items() if isinstance(answer.get("arguments"), dict) else ():
         out.append(f"  --{name.replace('_', '-')}: {pair}")
-    if answer.get("why_not"):
+    if answer.get("why_not") and str(answer["why_not"]) not in (answer.get("summary") or ""):
         out.append(str(answer["why_not"]))
     return out

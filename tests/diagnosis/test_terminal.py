@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.cli import main
 from kvdiag.diagnosis.text import render
 
 CORPUS = Path(__file__).parent.parent / "corpus"
@@ -111,3 +112,13 @@ def test_what_is_wanted_free_is_told_alike_where_the_host_shares_the_memory() ->
     text = text_of("deepseek-v41-flash-3x-gb10-args-dict")
     assert "About 5.00 GiB are wanted for prefill, logits and the allocator, and up to 24.34 GiB as the host" in text
     assert "and up to" not in text_of("kimi-k25-8gpu").split("are wanted for prefill")[1].splitlines()[0]
+
+
+def test_two_logs_of_one_name_are_told_apart_and_a_reason_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    kimi, refused = (str(CORPUS / case / "log.txt") for case in ("kimi-k25-8gpu", "kimi-k25-8gpu-refused"))
+    assert main(["compare", kimi, refused]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"{kimi}, launch 1 → {refused}, launch 1"
+    assert main(["compare", str(CORPUS / "glm52-pd-decode-docker-timestamps-restart" / "log.txt")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("log.txt, launch 1 → log.txt, launch 2\n")
+    assert shown.count("does not say which fraction was in effect") == 1
