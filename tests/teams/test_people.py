@@ -275,6 +275,7 @@ def test_every_change_is_in_the_trail(world: World) -> None:
         "member.remove",
     ]
     text = signed_in(world.alice).get(f"/teams/{world.team.slug}/trail/").content.decode()
+    assert 'tabindex="0" role="region" aria-label="Audit trail"' in text
     assert "member.remove" in text and "Alice Example" in text
 
 
