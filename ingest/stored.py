@@ -43,7 +43,7 @@ def columns_of(document: dict[str, Any]) -> dict[str, Any]:
 def _range(version: dict[str, Any]) -> str:
     first, before = version.get("from"), version.get("before")
     if first and before:
-        return f"{first} to before {before}"
+        return f"{first} or later, before {before}"
     return f"{first} or later" if first else f"before {before}" if before else ""
 
 

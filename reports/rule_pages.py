@@ -104,8 +104,8 @@ def _releases(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2:
         first, before = value
     if first and before:
-        return f"SGLang {first} to before {before}"
-    return f"SGLang {first} and later" if first else f"SGLang before {before}" if before else ""
+        return f"SGLang {first} or later, before {before}"
+    return f"SGLang {first} or later" if first else f"SGLang before {before}" if before else ""
 
 
 def blocks_of(text: str) -> tuple[Block, ...]:

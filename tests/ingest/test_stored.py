@@ -41,7 +41,7 @@ def test_the_worst_severity_is_that_of_any_launch() -> None:
 
 def test_a_release_known_by_its_wording_is_a_range() -> None:
     launch = {"version": {"exact": None, "from": "0.4.2", "before": "0.4.5"}}
-    assert columns_of({"schema": "s", "launches": [launch]})["release"] == "0.4.2 to before 0.4.5"
+    assert columns_of({"schema": "s", "launches": [launch]})["release"] == "0.4.2 or later, before 0.4.5"
 
 
 def test_a_document_without_launches_has_no_figures() -> None:
