@@ -75,7 +75,7 @@ def history(
     places = _places([each.upload.created_at for each in launches])
     figures: list[tuple[str, str, int, Callable[[StoredReport], Any], Callable[[Any], str]]] = [
         ("KV cache tokens", "kv", 160, lambda each: each.kv_tokens, words.tokens),
-        ("Free after start, GiB", "free", 64, lambda each: each.free_gib, words.gib),
+        ("Free after start, GiB", "free", 64, _free_after_start, words.gib),
         ("Weights, GiB", "weights", 48, lambda each: each.weights_gib, words.gib),
         ("From start to ready", "time", 48, lambda each: each.ready_after_s, words.duration),
     ]
@@ -91,6 +91,13 @@ def history(
         if told:
             marks.append(Mark(place, ", ".join(str(each) for each in told)[:40]))
     return History(tuple(panels), _apart(marks), _days(launches, places))
+
+
+def _free_after_start(report: StoredReport) -> float | None:
+    """Free memory, GiB, of a start that ended; what a failed start had left is no free memory after start."""
+    if report.outcome == "failed" and report.ready_after_s is None:
+        return None
+    return report.free_gib
 
 
 def _places(moments: list[datetime]) -> list[float]:
@@ -127,8 +134,8 @@ def _panel(
         line += f"H{x} V{y(value)}" if line else f"M{x} {y(value)}"
     failed = tuple(
         Dot(x, bottom - 8, f"{report.upload.created_at:%-d %b, %H:%M}: failed")
-        for x, report in zip(places, launches, strict=True)
-        if report.outcome == "failed" and kind == "kv"
+        for x, value, report in zip(places, values, launches, strict=True)
+        if report.outcome == "failed" and (kind == "kv" or (kind == "free" and value is None))
     )
     ticks = (Tick(y(max(known)), say(max(known))), Tick(bottom, "0"))
     base = Tick(y(pinned), f"pinned baseline {say(pinned)}") if pinned is not None else None

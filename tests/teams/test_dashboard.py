@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from reports.dashboard_spark import spark
+from reports.deployments_history import history
 from reports.models import SavedView, TrackedFinding
 from teams.models import Deployment
 from tests.teams.conftest import signed_in
@@ -219,3 +220,14 @@ def test_a_change_of_one_per_cent_is_no_cliff() -> None:
         return abs(float(first[0]) - float(last[1]))
 
     assert height(small) < 2 < 20 < height(large)
+
+
+def test_what_a_failed_start_had_left_is_no_free_memory_after_start(world: World) -> None:
+    launches = [world.launch(), world.launch(outcome="failed"), world.launch(outcome="failed")]
+    launches[0].free_gib, launches[1].free_gib, launches[2].free_gib = 4.0, 0.5, 3.0
+    launches[1].ready_after_s, launches[2].ready_after_s = None, 60.0
+    drawn = history(launches[::-1], {}, None)
+    assert drawn is not None
+    free = next(panel for panel in drawn.panels if panel.kind == "free")
+    assert len(free.dots) == 2
+    assert len(free.failed) == 1
