@@ -29,14 +29,17 @@ class Turn(StrEnum):
 
 
 def turn(case: Case, checked: Checked) -> Turn:
-    """The turn that the worst finding with a remedy on the fraction asks for."""
+    """The turn that the first remedy of the worst finding with remedies asks for."""
     least = 0 if case.outcome.outcome == "failed" else Severity.ADVICE.weight
     for finding in checked.findings:
         if finding.severity is None or finding.severity.weight > least or finding.part_of:
             continue
-        for remedy in finding.remedies:
-            if remedy.flag == FRACTION:
-                return Turn.DOWN if remedy.direction is Direction.LOWER else Turn.UP
+        if not finding.remedies:
+            continue
+        first = finding.remedies[0]
+        if first.flag != FRACTION:
+            break  # the verdict says to turn something else first
+        return Turn.DOWN if first.direction is Direction.LOWER else Turn.UP
     quiet = not any(f.severity in (Severity.CRITICAL, Severity.WARNING) for f in checked.findings)
     return Turn.LEAVE if case.is_ready and quiet and case.fraction is not None else Turn.NONE
 

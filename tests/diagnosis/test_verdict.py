@@ -150,3 +150,11 @@ def test_a_fifth_of_a_memory_that_the_host_shares_is_left_to_it() -> None:
     (higher,) = [r for f in roomy["findings"] for r in f["remedies"] if r["flag"] == "--mem-fraction-static"]
     assert higher["effect"]["free_gib"]["to"] == pytest.approx(0.2 * 119.63, abs=0.2)
     assert roomy["kv_cache"]["wanted_free_gib"] == pytest.approx(0.2 * 119.63, abs=0.2)
+
+
+def test_the_fraction_is_not_turned_where_another_remedy_comes_first() -> None:
+    launch = launch_of(TESTS / "corpus" / "t4-cuda-oom-single-line" / "log.txt")
+    first = next(finding for finding in launch["findings"] if finding["remedies"])["remedies"]
+    assert first[0]["flag"] != "--mem-fraction-static"
+    assert "--mem-fraction-static" in [remedy["flag"] for remedy in first]
+    assert launch["turn"] == "none"
