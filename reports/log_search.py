@@ -1,16 +1,19 @@
 """Finding lines of a stored log: plain text or a pattern, in time linear in the log, whatever the pattern.
 
-A pattern comes from a stranger, so it is run by hyperscan, which has no backtracking. The log is read in blocks;
-nothing is kept but line numbers.
+A pattern comes from a stranger, so it is run by hyperscan, which has no backtracking, and compiled in a process of its
+own with bounds, for compiling may take any time. The log is read in blocks; nothing is kept but line numbers.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 try:
     import hyperscan
@@ -21,6 +24,10 @@ BLOCK = 4 << 20
 MOST_LINES = 20_000
 MOST_EVENTS = 1_000_000
 MOST_LETTERS = 200
+COMPILE_S = 5  # of the clock; of the processor the compiler gives itself less
+_COMPILERS = threading.BoundedSemaphore(2)  # at once, in each web process
+_COMPILER = Path(__file__).with_name("pattern_compiler.py")
+_TOO_MUCH = "This pattern is too much work. Repeat less within it, or search for plain text."
 
 _ERRORS = r"(error|exception)\b|\b(traceback|critical|fatal|out of memory|killed)\b"
 LEVELS = {"error": _ERRORS, "warning": _ERRORS + r"|warning\b|\bwarn\b"}
@@ -112,7 +119,7 @@ def _text_scan(text: str) -> Scan:
     if len(text) > 2 and text.startswith("/") and text.endswith("/"):
         if hyperscan is None:
             raise BadPattern("This site searches for plain text only; leave out the slashes.")
-        return _scan(text[1:-1])
+        return _scan(text[1:-1], ours=False)
     return _scan(_literal(text))
 
 
@@ -121,17 +128,41 @@ def _literal(text: str) -> str:
     return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\x{byte:02x}" for byte in text.encode())
 
 
-def _scan(expression: str) -> Scan:
-    """Offsets of one match a line. Raises BadPattern for an expression that cannot be run in linear time."""
+def _compiled(expression: str) -> Any:
+    """A stranger's pattern as a database. Raises BadPattern where it is refused, or too much work to compile."""
+    if not _COMPILERS.acquire(timeout=COMPILE_S):
+        raise BadPattern("Many patterns are being searched for right now. Search again in a moment.")
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-I", str(_COMPILER)], input=expression.encode(), capture_output=True, timeout=COMPILE_S
+        )
+    except subprocess.TimeoutExpired:
+        raise BadPattern(_TOO_MUCH) from None
+    finally:
+        _COMPILERS.release()
+    if ended.returncode == 2:
+        raise BadPattern(f"This pattern cannot be searched for: {ended.stderr.decode(errors='replace')[:160]}")
+    if ended.returncode:  # ended by one of its limits
+        raise BadPattern(_TOO_MUCH)
+    database = hyperscan.loadb(ended.stdout, hyperscan.HS_MODE_BLOCK)
+    database.scratch = hyperscan.Scratch(database)
+    return database
+
+
+def _scan(expression: str, *, ours: bool = True) -> Scan:
+    """Offsets of one match a line; `ours` for expressions that no stranger wrote. Raises BadPattern."""
     if hyperscan is None:  # our own expressions, which are flat
         pattern = re.compile(expression.encode(), re.IGNORECASE | re.MULTILINE)
         return lambda block: (match.start() for match in pattern.finditer(block))
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
-    try:
-        database.compile(expressions=[expression.encode()], flags=[flags])
-    except hyperscan.error as problem:
-        raise BadPattern(f"This pattern cannot be searched for: {str(problem)[:160]}") from None
+    if ours:
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
+        try:
+            database.compile(expressions=[expression.encode()], flags=[flags])
+        except hyperscan.error as problem:
+            raise BadPattern(f"This cannot be searched for: {str(problem)[:160]}") from None
+    else:
+        database = _compiled(expression)
 
     def scan(block: bytes) -> Iterator[int]:
         ends: list[int] = []
