@@ -17,7 +17,7 @@ STEPS = (
 
 
 def main() -> int:
-    arguments = sys.argv[1:] or ["-n", str(min(os.cpu_count() or 1, 4)), "-q"]
+    arguments = sys.argv[1:] or ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal", "-q"]
     failed = []
     for step in (*STEPS, ("pytest", *arguments)):
         print(f"== {' '.join(step)}", flush=True)
