@@ -183,8 +183,12 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("password", (" -u ",), r"(\s-u\s{1,3}[\"']?)([A-Za-z_][\w.-]{0,40}:[^\s\"']{4,})", "[credentials]",
             r"\[.*"),
     Pattern("env_secret", _ENV_LITERALS,
-            r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME + r"\\{0,3}[\"']?\s{0,3}[=:]\s{0,3}\\{0,3}[\"']?)"
+            r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME +
+            r"\\{0,3}[\"']?\]?\s{0,3}(?:=\s{0,3}|:\s{0,80})\\{0,3}[\"']?)"
             r"([^\s\"',;)}\]\\]{3,})", "[secret]", _EMPTY + _SPECIAL_TOKEN),
+    Pattern("token", ("password=", "passwd=", "passphrase=", "pwd=", "secret="),
+            r"((?:^|[^A-Za-z0-9_-])(?:[A-Za-z0-9_]{1,60}[_.])?(?:password|passwd|passphrase|pwd|secret)=[\"']?)"
+            r"([^\s\"',;)}\]]{3,})", "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|[/~.].*", True),  # PWD=/home is a folder
     Pattern("env_secret", _ENV_LITERALS,
             r"(\b(?:ENV|setx|set -[a-z]{1,3})\s{1,3}" + _SECRET_NAME + r"\s{1,3}[\"']?)([^\s\"'=][^\s\"']{2,})",
             "[secret]", _EMPTY + _SPECIAL_TOKEN),
@@ -266,9 +270,9 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("azure_secret", ("Q~",), r"((?:^|[^A-Za-z0-9_~.-]))([A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34})",
             "[azure_secret]"),
     Pattern("service_token", ("gsk_", "xai-", "pplx-", "r8_", "npm_", "pypi-", "dckr_pat_", "hvs.", "dapi", "sk_live_",
-            "rk_live_", "sk_test_", "whsec_", "SG.", "dop_v1_", "lin_api_", "ntn_", "LTAI", "AKLT", "ABSK", "bce-v3/",
-            "tskey-", "glsa_", "nvcr_", "shpat_", "ATATT3"),
-            r"((?:^|[^A-Za-z0-9_]))((?:gsk_|xai-|pplx-|r8_|npm_|pypi-|dckr_pat_|hvs\.|dapi|[sr]k_live_|sk_test_"
+            "rk_live_", "sk_test_", "kvd_", "whsec_", "SG.", "dop_v1_", "lin_api_", "ntn_", "LTAI", "AKLT", "ABSK",
+            "bce-v3/", "tskey-", "glsa_", "nvcr_", "shpat_", "ATATT3"),
+            r"((?:^|[^A-Za-z0-9_]))((?:gsk_|xai-|pplx-|r8_|npm_|pypi-|dckr_pat_|hvs\.|dapi|[sr]k_live_|sk_test_|kvd_"
             r"|whsec_|dop_v1_"
             r"|lin_api_|ntn_|LTAI|AKLT|ABSK|bce-v3/|tskey-|glsa_|nvcr_|shpat_|ATATT3)[A-Za-z0-9_/=-]{16,}"
             r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})", "[secret]"),
