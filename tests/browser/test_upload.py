@@ -208,6 +208,7 @@ def test_every_script_has_a_name_that_changes_with_it(upload_page: Page) -> None
     upload_page.on("request", lambda request: asked.append(request.url) if request.resource_type == "script" else None)
     upload_page.get_by_role("button", name="try a sample").click()
     shows_the_report(upload_page)
+    upload_page.wait_for_load_state("networkidle")  # the viewer's modules come one after another
     upload_page.locator("[data-log-fold]").click()
     expect(upload_page.locator("#L1")).to_be_attached()
     assert len([address for address in asked if "/js/log/" in address]) >= 8
