@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from ingest.models import Upload
+from ingest.models import StoredReport, Upload
 from ingest.sender import is_nobodys, may_manage, sent_it
 from reports.deployments_predictions import kept_scenarios
 from reports.scenarios import may_keep
@@ -21,7 +21,7 @@ def may_share(request: HttpRequest, upload: Upload) -> bool:
     return access.may(request.user, Action.SHARE, upload) or (upload.team_id is None and may_manage(request, upload))
 
 
-def tools_of(request: HttpRequest, upload: Upload) -> dict[str, Any]:
+def tools_of(request: HttpRequest, upload: Upload, report: StoredReport) -> dict[str, Any]:
     """Context for the report page's actions, as far as the reader may take them."""
     claims: list[Team] = []
     if upload.team_id is None and access.may(request.user, Action.CLAIM, upload):
@@ -37,7 +37,7 @@ def tools_of(request: HttpRequest, upload: Upload) -> dict[str, Any]:
         "may_pin": upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload),
         "may_keep": may_keep(request, upload),
         "kept": kept_scenarios(upload)[:20] if upload.team_id is not None else [],
-        "report": upload.report,
+        "report": report,
         "actions_more": "reports/team/report_actions.html",
         "finding_tools": "reports/team/finding_tools.html",
     }

@@ -38,7 +38,9 @@ def report_page(request: HttpRequest, public_id: str) -> HttpResponse:
     if "knobs" in request.GET:  # the panel's form, sent without its script: an address with the scenario alone
         return redirect(f"/r/{public_id}/?{scenario_query(page, request.GET)}#whatif")
     return render(
-        request, "reports/report.html", page_context(page, request.GET, upload=upload) | tools_of(request, upload)
+        request,
+        "reports/report.html",
+        page_context(page, request.GET, upload=upload) | tools_of(request, upload, report),
     )
 
 
