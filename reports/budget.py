@@ -6,6 +6,7 @@ The figures are the document's; only their sum per shown pool is made here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from reports.document import Launch, LineRef, dig, line_refs, listed
@@ -115,8 +116,47 @@ class Budget:
 _WEAKNESS = {"printed": 0, "derived": 1, "assumed": 2}
 
 
-def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | None:
-    """One rank's card; None when the log gives it no reading and no entry. A brief one has sizes only."""
+def brief_card(rank: dict[str, Any], *, ended: str) -> Card | None:
+    """One rank's card with its sizes alone: quick for hundreds of ranks. None as for `card_of`."""
+    opening, free = rank.get("opening_gib"), rank.get("free_gib")
+    sizes: dict[str, float] = {}
+    total = 0.0
+    for entry in listed(rank, "entries"):
+        gib = entry.get("gib")
+        if isinstance(gib, (int, float)):
+            pool = pool_of(entry)
+            sizes[pool] = sizes.get(pool, 0) + gib
+            total += gib
+    measured = opening is not None
+    if opening is None:
+        if not sizes:
+            return None
+        opening = total + (free or 0.0)
+    shares = [
+        _size(pool, gib)
+        for pool, gib in sorted(sizes.items(), key=_drawn_as)
+        if pool != "unexplained" or abs(gib) >= 0.005
+    ]
+    if free is not None:
+        shares.append(Share("free", ended, free, "printed", ()))
+    return Card((str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, measured=measured)
+
+
+_ORDER = {pool: place for place, pool in enumerate(POOLS)}
+
+
+@lru_cache(maxsize=1024)
+def _size(pool: str, gib: float) -> Share:
+    """One and the same object for the many ranks that hold the same."""
+    return Share(pool, POOLS[pool], gib, None, ())
+
+
+def _drawn_as(size: tuple[str, float]) -> int:
+    return _ORDER[size[0]]
+
+
+def card_of(rank: dict[str, Any], *, ended: str) -> Card | None:
+    """One rank's card; None when the log gives it no reading and no entry."""
     opening, free = rank.get("opening_gib"), rank.get("free_gib")
     entries = [entry for entry in listed(rank, "entries") if isinstance(entry.get("gib"), (int, float))]
     measured = opening is not None
@@ -135,9 +175,6 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
         gib = sum(entry["gib"] for entry in members)
         if pool == "unexplained" and abs(gib) < 0.005:
             continue
-        if brief:
-            shares.append(Share(pool, name, gib, None, ()))
-            continue
         parts = tuple(
             Part(
                 entry_name(entry),
@@ -155,11 +192,6 @@ def card_of(rank: dict[str, Any], *, ended: str, brief: bool = False) -> Card | 
         told = parts if len(parts) > 1 and (pool != "unexplained" or explained) else ()
         shares.append(Share(pool, only, gib, basis, lines, told, parts[0].what if len(parts) == 1 else ""))
     readings = listed(rank, "readings")
-    if brief:
-        shares += [Share("free", ended, free, "printed", ())] if free is not None else []
-        return Card(
-            (str(rank.get("id") or ""),), opening, rank.get("capacity_gib"), tuple(shares), free, measured=measured
-        )
     if free is not None:
         last = tuple(
             line_refs([reading.get("line") for reading in readings if reading.get("available_gib") == free][-1:])
@@ -191,7 +223,8 @@ def budget_of(launch: Launch) -> Budget:
     ranks = listed(launch, "ranks")
     # Of hundreds of ranks only those that are drawn are looked at closely.
     brief = len(ranks) > CLOSE_LOOK
-    cards = [card for card in (card_of(rank, ended=ended, brief=brief) for rank in ranks) if card]
+    look = brief_card if brief else card_of
+    cards = [card for card in (look(rank, ended=ended) for rank in ranks) if card]
     frees = [card.free for card in cards if card.free is not None]
     redone = dig(launch, "kv_cache", "budget") or {}
     fraction, reserve = redone.get("mem_fraction_static"), redone.get("reserve_gib")
@@ -235,7 +268,13 @@ def fold(cards: list[Card]) -> list[Card]:
     """Alike cards as one with all their ranks: the largest group first, then the odd ones, least free memory first."""
     groups: list[list[Card]] = []
     by_shape: dict[tuple[Any, ...], list[list[Card]]] = {}
+    by_sizes: dict[tuple[Any, ...], list[Card]] = {}
     for card in cards:
+        sizes = (card.opening, *((share.pool, share.gib) for share in card.shares))
+        same = by_sizes.get(sizes)
+        if same is not None:
+            same.append(card)
+            continue
         # The coarse shape keeps this linear for hundreds of ranks; the close look decides.
         shape = (tuple(share.pool for share in card.shares), round(card.opening))
         near = [
@@ -249,6 +288,7 @@ def fold(cards: list[Card]) -> list[Card]:
         else:
             groups.append([card])
             by_shape.setdefault(shape, []).append(groups[-1])
+        by_sizes[sizes] = near[0] if near else groups[-1]
     merged = [
         Card(
             tuple(rank for card in group for rank in card.ranks),
@@ -270,7 +310,11 @@ def fold(cards: list[Card]) -> list[Card]:
 def _alike(one: Card, other: Card) -> bool:
     if abs(one.opening - other.opening) > ALIKE_GIB:
         return False
-    return all(abs(a.gib - b.gib) <= ALIKE_GIB for a, b in zip(one.shares, other.shares, strict=True))
+    for a, b in zip(one.shares, other.shares, strict=True):
+        difference = a.gib - b.gib
+        if difference > ALIKE_GIB or difference < -ALIKE_GIB:
+            return False
+    return True
 
 
 def split_at_boundary(card: Card) -> tuple[tuple[Share, ...], tuple[Share, ...]]:
