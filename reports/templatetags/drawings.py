@@ -20,8 +20,8 @@ def still(figure: Any, spoken: str = "") -> SafeString:
     return mark_safe(draw(figure, spoken)) if figure else mark_safe("")  # noqa: S308 - still() escapes every word
 
 
-# So that no word of the figure ends the element it stands in.
-_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+# So that no word of the figure ends the element it stands in. Five replacements are far quicker than one translate().
+_ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
 @register.simple_tag
@@ -29,7 +29,9 @@ def figure_json(figure: Any, element_id: str) -> SafeString:
     """The figure as a JSON script element, without a space too many; nothing without a figure."""
     if not figure:
         return mark_safe("")
-    text = json.dumps(figure, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+    text = json.dumps(figure, ensure_ascii=False, separators=(",", ":"))
+    for letter, escape in _ESCAPES.items():
+        text = text.replace(letter, escape)
     return format_html('<script id="{}" type="application/json">{}</script>', element_id, mark_safe(text))  # noqa: S308
 
 
