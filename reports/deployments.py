@@ -17,7 +17,7 @@ from ingest.models import StoredReport
 from reports.alerts import Thresholds
 from reports.deployments_history import budgets, history
 from reports.deployments_predictions import predictions_of
-from reports.deployments_series import series_of
+from reports.deployments_series import UNSHOWN, series_of
 from reports.deployments_watch import refresh
 from reports.models import Alert, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
 from reports.words import SEVERITIES
@@ -30,6 +30,7 @@ MOST_LAUNCHES = 200
 MOST_STARTS = 50  # rows of the table; the drawing has all
 MOST_BUDGETS = 12
 MOST_PREDICTIONS = 12
+OTHERS = ("previous", "baseline")  # what a start is compared with
 PERIODS = {"35": "5 weeks", "182": "6 months", "all": "All"}
 
 
@@ -46,14 +47,16 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     deployment = find(request, public_id)
     if deployment.merged_into is not None:
         return redirect("deployment", public_id=deployment.merged_into.public_id)
-    series = series_of(deployment, most=MOST_LAUNCHES)
+    series = series_of(deployment, most=MOST_LAUNCHES, unread=UNSHOWN)
     period = request.GET.get("period", "all")
     shown = series.reports
     if period in ("35", "182"):
         since = timezone.now() - timedelta(days=int(period))
         shown = tuple(each for each in shown if each.upload.created_at >= since)
     compared = Comparison.objects.filter(report__in=shown).select_related("previous__upload", "baseline__upload")
-    compared = compared.defer("explained", "previous__document", "baseline__document")
+    compared = compared.defer(
+        "explained", *(f"{other}__{column}" for other in OTHERS for column in ("document", *UNSHOWN))
+    )
     comparisons = {each.report_id: each for each in compared}
     baseline = (
         Baseline.objects.filter(deployment=deployment)
@@ -86,6 +89,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "may_edit": access.may(request.user, Action.EDIT, deployment),
         "others": Deployment.objects.filter(team=deployment.team, merged_into=None)
         .exclude(pk=deployment.pk)
+        .only("public_id", "name")
         .order_by("name")[:200],
         "members": Membership.objects.filter(team=deployment.team).select_related("user"),
     }

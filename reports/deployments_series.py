@@ -88,9 +88,16 @@ def reports_of(deployment: Deployment) -> QuerySet[StoredReport]:
     )
 
 
-def series_of(deployment: Deployment, most: int) -> Series:
-    """The newest launches of a deployment. An upload diagnosed again by a newer engine counts once."""
+UNSHOWN = tuple(f"upload__{column}" for column in ("tags", "phases", "known", "files", "masked"))
+"""Columns of an upload that no list shows, each a JSON text to be read."""
+
+
+def series_of(deployment: Deployment, most: int, *, unread: tuple[str, ...] = ()) -> Series:
+    """The newest launches of a deployment. An upload diagnosed again by a newer engine counts once.
+
+    unread  columns to leave out where hundreds of launches are listed
+    """
     newest: dict[int, StoredReport] = {}
-    for report in reports_of(deployment)[: 2 * most]:
+    for report in reports_of(deployment).defer("document", *unread)[: 2 * most]:
         newest.setdefault(report.upload_id, report)
     return Series(tuple(newest.values())[:most])

@@ -7,7 +7,10 @@ from typing import Any
 
 from django import template
 from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 
+from reports.deployments_history import Panel
 from teams.audit import person_name
 
 register = template.Library()
@@ -21,14 +24,24 @@ def when(moment: datetime | None) -> str:
     """A time for a table, UTC: "09:14" today, "yesterday, 09:14", "29 Nov, 09:14", "29 Nov 2025"."""
     if moment is None:
         return ""
-    moment = timezone.localtime(moment)
-    now = timezone.localtime()
+    zone = timezone.get_current_timezone()
+    moment, now = moment.astimezone(zone), datetime.now(zone)
     days = (now.date() - moment.date()).days
     if days == 0:
         return f"{moment:%H:%M}"
     if days == 1:
         return f"yesterday, {moment:%H:%M}"
     return f"{moment:%-d %b, %H:%M}" if moment.year == now.year else f"{moment:%-d %b %Y}"
+
+
+@register.simple_tag
+def dots(panel: Panel) -> SafeString:
+    """The launches of a drawing, each a dot that says when and how much; made here, as there are hundreds."""
+    return format_html_join(
+        "",
+        '<circle class="h-dot h-dot--{}" cx="{}%" cy="{}" r="4"><title>{}</title></circle>',
+        ((panel.kind, dot.x, dot.y, dot.word) for dot in panel.dots),
+    )
 
 
 @register.filter
