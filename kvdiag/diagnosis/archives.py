@@ -112,20 +112,21 @@ class _Lzma:
 
     @property
     def hungry(self) -> bool:
-        return bool(self._codec.needs_input) and not (self._codec.eof and self._codec.unused_data)
+        if self._codec.eof:  # the next stream may begin with the next piece
+            return not self._codec.unused_data
+        return bool(self._codec.needs_input)
 
     def feed(self, data: bytes, most: int) -> bytes:
         if self._codec.eof:
-            data = cast(bytes, self._codec.unused_data) + data
-            if not data.lstrip(b"\0"):
-                self._codec = _Finished()
-                return b""
-            self._codec = self._new()
+            data = (cast(bytes, self._codec.unused_data) + data).lstrip(b"\0")  # padding
+            self._codec = self._new() if data else _Between()
         return cast(bytes, self._codec.decompress(data, most))
 
 
-class _Finished:
-    eof, needs_input, unused_data = False, True, b""
+class _Between:
+    """Behind the end of a stream, where another may begin."""
+
+    eof, needs_input, unused_data = True, True, b""
 
     def decompress(self, data: bytes, most: int) -> bytes:
         return b""
@@ -449,6 +450,7 @@ def _tar_members(
                 count += 1
                 if count > limits.members:
                     raise _too_many(name, limits)
+                _leave_holes_out(entry)
                 file = archive.extractfile(entry)
                 if file is None:
                     continue
@@ -474,6 +476,12 @@ def _tar_members(
         raise UnreadableLog(f"{name} is a broken tar archive. Make it again, or send the log itself.") from error
     if not count:
         raise UnreadableLog(f"{name} is an archive without a file in it. Send the log that the server printed.")
+
+
+def _leave_holes_out(entry: Any) -> None:
+    """A sparse file becomes what is stored of it: holes hold no text, and a few bytes may claim terabytes of them."""
+    if entry.sparse is not None:
+        entry.size, entry.sparse = sum(size for _, size in entry.sparse), None
 
 
 def _zip_members(name: str, stream: BinaryIO, limits: Limits, meter: Meter) -> Iterator[Member]:
