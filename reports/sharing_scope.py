@@ -10,19 +10,30 @@ import re
 from difflib import SequenceMatcher
 from typing import Any
 
+from kvdiag.diagnosis.defaults import known_fields
 from reports.document import dig, listed
 from reports.words import base_name
 
 Document = dict[str, Any]
 
-# Arguments whose words say how memory is used. Numbers and switches are all shown, apart from what names a place.
+# Arguments whose words say how memory is used. Of SGLang's others numbers and switches are shown, apart from what names
+# a place or opens something; one that SGLang does not have says what its owner's own code does.
 SPOKEN_ARGUMENTS = {
     "attention_backend", "decode_attention_backend", "prefill_attention_backend", "mm_attention_backend",
     "sampling_backend", "kv_cache_dtype", "quantization", "dtype", "speculative_algorithm", "device", "load_format",
     "moe_runner_backend", "moe_a2a_backend", "deepep_mode", "schedule_policy", "disaggregation_mode",
     "hicache_write_policy", "hicache_mem_layout", "hicache_io_backend", "cuda_graph_mode", "mamba_ssm_dtype",
 }  # fmt: skip
-PLACES = {"port", "nccl_port", "dist_init_addr", "host", "random_seed", "node_rank", "disaggregation_bootstrap_port"}
+PLACES = {
+    "port",
+    "nccl_port",
+    "dist_init_addr",
+    "host",
+    "random_seed",
+    "node_rank",
+    "disaggregation_bootstrap_port",
+    "api_key",
+}
 
 OWN_WORDS = ("sizing", "gpu_oom", "host_oom")  # failures whose message SGLang or PyTorch words alike for everybody
 # The rules that say an error is none of memory's cite the error after a colon.
@@ -145,10 +156,10 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
         for finding in listed(launch, "findings")
     ]
     shown["not_understood"] = []
-    if dig(launch, "failure", "kind") not in OWN_WORDS:
-        message = str(dig(launch, "failure", "message") or "")
-        for key in ("verdict", "findings", "checks"):
-            shown[key] = _uncited(shown.get(key), message)
+    own_words = dig(launch, "failure", "kind") in OWN_WORDS
+    message = "" if own_words else str(dig(launch, "failure", "message") or "")
+    for key in ("verdict", "findings", "checks"):
+        shown[key] = _uncited(shown.get(key), message)
     return shown
 
 
@@ -159,7 +170,9 @@ def _arguments(launch: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def _argument(name: str, argument: Any) -> dict[str, Any] | None:
     value = dig(argument, "value")
-    if name in PLACES or not (value is None or isinstance(value, bool | int | float) or name in SPOKEN_ARGUMENTS):
+    if name in PLACES or name not in known_fields() | SPOKEN_ARGUMENTS:
+        return None
+    if not (value is None or isinstance(value, bool | int | float) or name in SPOKEN_ARGUMENTS):
         return None
     return {"value": _plain(value), "origin": dig(argument, "origin")}
 

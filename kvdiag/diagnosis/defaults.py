@@ -466,6 +466,12 @@ _EVERYWHERE = frozenset(
 )
 
 
+@cache
+def known_fields() -> frozenset[str]:
+    """Every field of SGLang's that is known here by name, through all releases."""
+    return frozenset(_rows()) | COMPUTED | _EVERYWHERE | frozenset(_NAMES)
+
+
 _VARIABLES = {"SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK": "0.4.5"}  # the first release whose check asks for it
 
 

@@ -197,6 +197,22 @@ def test_a_facts_only_reader_gets_no_text_that_a_log_can_plant(world: World) -> 
     assert planted in Client().get(f"/s/{token}/").content.decode()
 
 
+def test_the_facts_name_no_argument_of_a_fork_and_cite_no_error_beside_the_one_that_ended_it() -> None:
+    from reports.sharing_scope import facts_only
+
+    document = worlds.document(findings=[("not-a-memory-failure", "warning")])
+    launch = document["launches"][0]
+    given = {"enable_acme_router": True, "acme_seats": 40, "api_key": 12345678, "max_running_requests": 48}
+    launch["arguments"] |= {name: {"value": value, "origin": "given"} for name, value in given.items()}
+    launch["failure"] = {"kind": "gpu_oom", "stage": "serving", "message": "CUDA out of memory.", "lines": [3]}
+    ended = "It ended, and not for want of memory: RuntimeError: acme failed"
+    launch["findings"][0]["summary"] = launch["verdict"] = ended
+    (shown,) = facts_only(document)["launches"]
+    assert "acme" not in json.dumps(shown) and "api_key" not in shown["arguments"]
+    assert shown["arguments"]["max_running_requests"]["value"] == 48
+    assert shown["findings"][0]["summary"] == "It ended, and not for want of memory."
+
+
 def test_alerts_and_findings_hold_what_the_engine_says_and_no_line_of_the_log(world: World) -> None:
     world.launch(tokens=100_000)
     world.launch(tokens=50_000, findings=[("thin-slack-after-capture", "critical")])
