@@ -30,6 +30,7 @@ def answer(launch: Launch, asked: Mapping[str, str], budget: Budget | None = Non
 def verdict_of(found: dict[str, Any]) -> dict[str, str]:
     """Whether the scenario starts and how much stays free: a tone and a sentence."""
     free, wanted = dig(found, "free_gib", "after"), found.get("wanted_free_gib")
+    needed = found.get("needed_free_gib") or wanted
     fraction, least = dig(found, "fraction", "after"), found.get("starts_from")
     if found.get("refused"):
         sentence = str(found["refused"])
@@ -44,13 +45,16 @@ def verdict_of(found: dict[str, Any]) -> dict[str, str]:
             "tone": "critical",
             "text": "Does not fit: what comes after the pool runs out of memory. Lower the fraction.",
         }
-    if free is not None and wanted is not None and free < wanted / 2:
+    if free is not None and needed is not None and free < needed / 2:
         return {
             "tone": "warning",
-            "text": f"Starts, but leaves less than half of the {words.gib(wanted, 1)} GiB wanted for prefill.",
+            "text": f"Starts, but leaves less than half of the {words.gib(needed, 1)} GiB wanted for prefill.",
         }
-    if free is not None and wanted is not None and free < wanted:
-        return {"tone": "warning", "text": f"Starts; less than the wanted {words.gib(wanted, 1)} GiB stays free."}
+    if free is not None and needed is not None and free < needed:
+        return {"tone": "warning", "text": f"Starts; less than the wanted {words.gib(needed, 1)} GiB stays free."}
+    if free is not None and wanted is not None and free < min(wanted, (dig(found, "free_gib", "before") or wanted)):
+        shared = f"{words.gib(wanted, 1)} GiB wanted where host and GPU share one memory"
+        return {"tone": "warning", "text": f"Starts; leaves less than the {shared}."}
     if free is None:
         return {"tone": "info", "text": "Starts as far as the log tells; it does not say what stays free."}
     return {"tone": "good", "text": "Starts, and leaves enough free."}

@@ -49,7 +49,8 @@ def _changes(case: Case) -> Iterator[tuple[str, str, Change]]:
         and not launch.value("enable_dp_attention")
     ):
         yield "dp-attention", "a KV cache of its own on each rank", Change(dp_attention=int(tp))
-    if not launch.value("enable_hierarchical_cache"):
+    # A memory that host and GPU share has no second tier: what the host's pool took would be missing on the GPU.
+    if not launch.value("enable_hierarchical_cache") and not case.sizing.inputs.unified_memory:
         yield "host-tier", "a host tier for evicted prefixes", Change(hicache_ratio=HICACHE_RATIO)
     if any(ledger.draft_pools for ledger in case.ledgers):
         yield "no-draft", "no draft model", Change(draft=False)

@@ -11,8 +11,9 @@ from kvdiag.diagnosis.text import (
     CARD_PARTS,
     NAMES,
     alike,
+    budget_in_words,
+    is_capped,
     line_reference,
-    number,
     overflow_in_words,
     overflowed_card,
     summed,
@@ -95,12 +96,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield ""
     budget = (launch["kv_cache"] or {}).get("budget")
     if budget and budget.get("kv_gib") is not None:
-        tokens = f", {number(budget['tokens'])} tokens" if budget.get("tokens") is not None else ""
-        yield (
-            f"Budget: {budget['after_weights_gib']:.2f} − {budget['opening_gib']:.2f} × (1 − "
-            f"{budget['mem_fraction_static']:g}) = {budget['kv_gib']:.3f} GiB{tokens}; limited by "
-            f"{escape(str(launch['kv_cache'].get('limited_by') or 'unknown').replace('_', ' '))}."
-        )
+        limit = escape(str(launch["kv_cache"].get("limited_by") or "unknown").replace("_", " "))
+        yield f"Budget: {budget_in_words(budget)}" + ("." if is_capped(budget) else f"; limited by {limit}.")
         yield ""
     for finding in launch["findings"]:
         rule = f"{code(finding['rule'])}, {finding['confidence']}"

@@ -91,6 +91,30 @@ def _plain_number(value: float | int) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
+def is_capped(budget: dict[str, Any]) -> bool:
+    """Whether --max-total-tokens cuts the tokens that the budget's memory would hold."""
+    tokens, by_memory = budget.get("tokens"), budget.get("memory_tokens")
+    return tokens is not None and by_memory is not None and by_memory > tokens
+
+
+def budget_in_words(budget: dict[str, Any]) -> str:
+    """SGLang's arithmetic with its figures: what the memory holds, and how far that is from the printed count."""
+    shown = (
+        f"{budget['after_weights_gib']:.2f} − {budget['opening_gib']:.2f} × (1 − "
+        f"{budget['mem_fraction_static']:g}) = {budget['kv_gib']:.3f} GiB".replace("-", "−")
+    )
+    tokens, error = budget.get("tokens"), budget.get("error_percent")
+    if tokens is None:
+        return shown
+    if is_capped(budget):
+        return f"{shown} ≈ {budget['memory_tokens']:,} tokens by memory; capped at {tokens:,} by --max-total-tokens"
+    if error is None:
+        return f"{shown} ≈ {tokens:,} tokens"
+    off = f"{abs(error):.2f}"
+    told = "as printed" if float(off) == 0 else f"{off} % {'above' if error > 0 else 'below'} the printed count"
+    return f"{shown} ≈ {tokens:,} tokens ({told})"
+
+
 def overflowed_card(launch: dict[str, Any]) -> dict[str, Any] | None:
     """The first overflow whose message accounts for the card, of a launch without a reading of free memory."""
     if any(rank["opening_gib"] is not None for rank in launch["ranks"]):
@@ -254,14 +278,11 @@ class _Terminal:
         budget = cache.get("budget")
         if not budget or budget.get("kv_gib") is None:
             return
-        yield (
-            f"Budget: {budget['after_weights_gib']:.2f} − {budget['opening_gib']:.2f} × (1 − "
-            f"{budget['mem_fraction_static']:g}) = {budget['kv_gib']:.3f} GiB"
-            + (f" ≈ {budget['tokens']:,} tokens" if budget.get("tokens") is not None else "")
-            + (f" ({budget['error_percent']:+.2f} % of the count)" if budget.get("error_percent") is not None else "")
-        )
+        yield f"Budget: {budget_in_words(budget)}"
         limit = (cache.get("limited_by") or "unknown").replace("_", " ")
         told = ((cache.get("limit") or {}).get("sentence") or "").removeprefix(f"{limit}: ")
+        if is_capped(budget):
+            told = ""  # the budget's line says it
         named = f"Limited by: {limit}. " if limit != "unknown" or not told else ""
         yield printable(f"{named}{told[:1].upper()}{told[1:]}{'.' if told else ''}".rstrip())
         yield ""

@@ -92,3 +92,12 @@ def format_prediction(tokens: float) -> str:
     """A predicted count to four digits: more would claim what the print cannot give."""
     step = 10 ** max(0, len(str(int(tokens))) - 4)
     return format_tokens(int(round(tokens / step) * step))
+
+
+def times_or_percent(before: float, after: float) -> str:
+    """A change against what was: "+22 %", "−45 %", "45 × as many" from three times on; "" where it rounds to none."""
+    times = after / before
+    if times >= 3:
+        return f"{times:.2g} × as many" if times < 10 else f"{times:,.0f} × as many"
+    percent = round(100 * (times - 1))
+    return f"{percent:+d} %".replace("-", "−") if percent else ""

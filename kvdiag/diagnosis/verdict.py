@@ -14,7 +14,7 @@ from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity
-from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens
+from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens, times_or_percent
 
 FRACTION = "--mem-fraction-static"
 
@@ -147,7 +147,7 @@ def _facts(case: Case, lead: Finding | None) -> str:
     """Tokens and free memory; a figure that the leading finding says itself is not said before it."""
     free = case.free_at_end
     parts = []
-    if case.tokens is not None:
+    if case.tokens is not None and not _says(lead, case.tokens):
         counts = {ledger.kv_tokens for ledger in case.ledgers if ledger.kv_tokens is not None}
         least = "at least " if len(counts) > 1 else ""
         each = f" on each of {len(case.ledgers)} GPUs" if len(case.ledgers) > 1 else ""
@@ -155,6 +155,11 @@ def _facts(case: Case, lead: Finding | None) -> str:
     if free is not None and (lead is None or format_gib(free.available) not in lead.summary):
         parts.append(f"{format_gib(free.available)} free")
     return ", ".join(parts)
+
+
+def _says(finding: Finding | None, count: int) -> bool:
+    """Whether a finding's summary opens with a count as the size of the pool."""
+    return finding is not None and finding.rule == "max-total-tokens-cap" and format_tokens(count) in finding.summary
 
 
 def _further(case: Case) -> str:
@@ -187,7 +192,7 @@ def _sentence(text: str) -> str:
 
 def _act(finding: Finding) -> str:
     """The first remedy as a sentence; "" where there is none to turn."""
-    return next((_told(remedy) for remedy in finding.remedies), "")
+    return next((_told(remedy, finding.summary) for remedy in finding.remedies), "")
 
 
 _VERBS = {
@@ -198,11 +203,13 @@ _VERBS = {
 }
 
 
-def _told(remedy: Remedy) -> str:
+def _told(remedy: Remedy, said: str) -> str:
+    """A remedy as a sentence; `said` stands before it, and what it names is not named again."""
     if remedy.flag == "upgrade":
         return f"Upgrade to {remedy.to}." if remedy.to else "Upgrade."
     words = [_VERBS[remedy.direction], f"the {remedy.flag}" if " " in remedy.flag else remedy.flag]
-    if remedy.before is not None and remedy.to is not None and remedy.direction is not Direction.SET:
+    known = remedy.before is not None and f"{remedy.flag} {_counted(remedy.before)}" in said
+    if remedy.before is not None and remedy.to is not None and remedy.direction is not Direction.SET and not known:
         words.append(f"from {remedy.before}")
     if remedy.to is not None and remedy.direction is not Direction.REMOVE:
         words.append(f"to {remedy.to}")
@@ -212,9 +219,15 @@ def _told(remedy: Remedy) -> str:
     tokens, freed = remedy.effect.get("kv_tokens"), remedy.effect.get("free_at_overflow_gib")
     size = ""
     if tokens is not None and tokens.after is not None:
-        size = f": about {format_prediction(tokens.after)} tokens"
-        if tokens.before:
-            size += f" ({100 * (tokens.after / tokens.before - 1):+.0f} %)".replace("-", "−")
+        change = times_or_percent(tokens.before, tokens.after) if tokens.before else ""
+        size = f": about {format_prediction(tokens.after)} tokens" + (f" ({change})" if change else "")
+        if remedy.to == str(tokens.after):  # the flag counts tokens itself
+            size = f": {change} tokens" if change.endswith("as many") else f": {change}" if change else ""
     elif freed is not None and freed.after is not None and freed.before is not None:
         size = f": about {freed.after - freed.before:.1f} GiB more free"
     return f"{' '.join(words)}{size}."
+
+
+def _counted(value: str) -> str:
+    """A flag's count as summaries spell it."""
+    return format_tokens(int(value)) if value.isdecimal() else "(none)"

@@ -27,6 +27,14 @@ def test_the_budget_is_told_with_its_equation_and_its_limit() -> None:
     assert lines[budget + 1] == "Limited by: memory. The budget of 10.425 GiB is used to the last page."
 
 
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_capped_budget_says_what_the_memory_would_hold_and_what_cut_it(form: str) -> None:
+    with (CORPUS / "llama31-8b-lora-notebook-three-adapters" / "log.txt").open("rb") as log:
+        line = next(x for x in render(diagnose(log), form).splitlines() if x.startswith("Budget: "))
+    assert "111.588 GiB ≈ 914,131 tokens by memory; capped at 20,480 by --max-total-tokens" in line
+    assert "%" not in line  # the memory's count is no prediction of the capped one
+
+
 def test_a_refused_start_says_why_there_is_no_pool() -> None:
     text = text_of("kimi-k25-8gpu-refused")
     assert "No pool: the weights leave 21.71 GiB" in text and "above 0.7691" in text
@@ -110,8 +118,9 @@ def test_nodes_and_releases_are_told_in_words() -> None:
 
 def test_what_is_wanted_free_is_told_alike_where_the_host_shares_the_memory() -> None:
     text = text_of("deepseek-v41-flash-3x-gb10-args-dict")
-    assert "About 5.00 GiB are wanted for prefill, logits and the allocator, and up to 24.34 GiB as the host" in text
-    assert "and up to" not in text_of("kimi-k25-8gpu").split("are wanted for prefill")[1].splitlines()[0]
+    assert "About 5.00 GiB are wanted for prefill, logits and the allocator; what is there is within" in text
+    assert "A change that takes more should leave 24.34 GiB, as the host lives in the same memory." in text
+    assert "should leave" not in text_of("kimi-k25-8gpu").split("are wanted for prefill")[1].splitlines()[0]
 
 
 def test_two_logs_of_one_name_are_told_apart_and_a_reason_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:

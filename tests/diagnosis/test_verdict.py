@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.ledger.what_if import Change, scenario
 from kvdiag.diagnosis.rules.catalogue import read_cases
 from kvdiag.diagnosis.texts import Log
+from kvdiag.diagnosis.units import times_or_percent
 
 TESTS = Path(__file__).parents[1]
 LOGS = TESTS / "diagnosis" / "rules" / "logs"
@@ -158,3 +160,70 @@ def test_the_fraction_is_not_turned_where_another_remedy_comes_first() -> None:
     assert first[0]["flag"] != "--mem-fraction-static"
     assert "--mem-fraction-static" in [remedy["flag"] for remedy in first]
     assert launch["turn"] == "none"
+
+
+def sentences_of(value: Any) -> list[str]:
+    """Every text of a document, whatever it is in."""
+    if isinstance(value, str):
+        return [value]
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for each in found for text in sentences_of(each)]
+
+
+HEALTHY = [*sorted((TESTS / "corpus").glob("*/log.txt")), *sorted(LOGS.glob("*.log"))]
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.parent.name if path.stem == "log" else path.stem)
+def test_a_launch_called_healthy_is_nowhere_said_to_have_too_little_free(path: Path) -> None:
+    for launch in diagnose(Log(path.name, io.BytesIO(path.read_bytes()))).document["launches"]:
+        if not any(finding["rule"] == "no-fault" for finding in launch["findings"]):
+            continue
+        as_it_is = scenario(launch, Change()).to_document()
+        asked_for_less = [lever for lever in launch["levers"] if _leaves_less(lever)]
+        kept = {**launch, "levers": [lever for lever in launch["levers"] if lever not in asked_for_less]}
+        remedies = [r for f in launch["findings"] for r in f["remedies"]]
+        said = [text for text in sentences_of([kept, as_it_is["cautions"]]) if re.search(r"less than half of", text)]
+        assert not said
+        assert not any("under the" in text for text in as_it_is["cautions"])
+        for remedy in remedies:  # nor is it told to take what is wanted
+            free = remedy["effect"].get("free_gib")
+            assert free is None or free["to"] >= min(free["from"], as_it_is["needed_free_gib"]) - 0.005
+
+
+def _leaves_less(lever: dict[str, Any]) -> bool:
+    free = lever["free_gib"] or {}
+    return free.get("before") is not None and free.get("after") is not None and free["after"] < free["before"]
+
+
+def test_a_shared_memory_is_judged_by_what_the_gpu_needs_and_changed_by_what_the_host_wants() -> None:
+    launch = launch_of(TESTS / "corpus" / "deepseek-v41-flash-3x-gb10-args-dict" / "log.txt")
+    assert launch["verdict"].startswith("Ready, nothing to fix. 2,999,808 KV tokens, 7.68 GiB free")
+    assert not any(lever["lever"] == "host-tier" for lever in launch["levers"])  # the host's memory is the GPU's
+    assert not scenario(launch, Change()).cautions
+    uncapped = scenario(launch, Change(max_total_tokens=0))
+    assert any("less than half of" in text or "under the" in text for text in uncapped.cautions)
+
+
+def test_a_cap_is_told_once_with_what_the_memory_would_hold() -> None:
+    launch = launch_of(TESTS / "corpus" / "llama31-8b-lora-notebook-three-adapters" / "log.txt")
+    assert launch["verdict"] == (
+        "Ready: 118.78 GiB free. --max-total-tokens 20,480 sets the pool, not the memory, which would hold about"
+        " 914,131 tokens. Raise --max-total-tokens to 914131: 45 × as many tokens."
+    )
+    texts = " ".join(sentences_of(launch["findings"]))
+    assert "932," not in texts
+    assert launch["kv_cache"]["budget"]["memory_tokens"] == 914_131
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (100, 122, "+22 %"),
+        (100, 55, "−45 %"),
+        (100, 100.2, ""),
+        (20_480, 914_131, "45 × as many"),
+        (2, 7, "3.5 × as many"),
+    ],
+)
+def test_a_change_is_told_in_per_cent_or_as_a_multiple(before: float, after: float, said: str) -> None:
+    assert times_or_percent(before, after) == said

@@ -36,7 +36,8 @@ def check(case: Case) -> Iterator[Finding]:
     cause = cause_of_room(case) or ("mem-fraction-too-low" if fraction_limits_pool(case) else "")
     spare = free.available - case.wanted_range[1]
     size = cell(case)
-    room = spare * size.share / size.target if size else None
+    # Beside a cause its own finding says how many tokens are to be had.
+    room = spare * size.share / size.target if size and not cause else None
     worth = f", room for about {format_prediction(room)} more KV tokens" if room is not None else ""
     yield Finding(
         summary=f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}",

@@ -97,11 +97,15 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
         return
     most = case.wanted_range[1]
     wanted = case.wanted_free or most
-    hosts = f", and up to {format_gib(most)} as the host lives in the same memory" if most > wanted else ""
+    hosts = (
+        f" A change that takes more should leave {format_gib(most)}, as the host lives in the same memory."
+        if most > wanted
+        else ""
+    )
     yield Cleared(
         f"The {format_gib(free.available)} free at the end are not wasted",
-        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator{hosts}; what is there is"
-        " within the healthy range.",
+        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator; what is there is within the"
+        f" healthy range.{hosts}",
         (free.line,),
     )
 

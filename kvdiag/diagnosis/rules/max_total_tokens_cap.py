@@ -20,7 +20,7 @@ from kvdiag.diagnosis.ledger.what_if import Change
 from kvdiag.diagnosis.rules._pricing import cell, knob, priced
 from kvdiag.diagnosis.rules.judgements import cap, has_room, is_short, is_thin, memory_ran_out
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Evidence, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
+from kvdiag.diagnosis.units import format_tokens, to_gib
 
 
 @rule(severity=Severity.ADVICE)
@@ -31,11 +31,20 @@ def check(case: Case) -> Iterator[Finding]:
     size, after = cell(case), case.free_at_end or case.after_pool
     spare = 0 if after is None else max(0, after.available - case.wanted_range[1])
     gain = None if size is None or not spare else round(spare / (size.target + size.draft))
-    could = f"; {format_gib(spare)} more could hold {format_tokens(gain)} tokens" if gain else ""
-    if memory_ran_out(case) is not None or is_thin(case):
+    uncapped = _uncapped(case)
+    reached = min((x for x in (uncapped, None if gain is None else case.tokens + gain) if x is not None), default=None)
+    could = ""
+    if reached is not None and reached <= case.tokens or not spare:
+        reached = None
+    elif reached is not None and reached == uncapped:
+        could = f", which would hold about {format_tokens(reached)} tokens"
+    elif reached is not None:
+        could = f", which could hold about {format_tokens(reached)} tokens and leave what is wanted free"
+    idle = has_room(case) or is_short(case)
+    nothing_spare = after is not None and not spare
+    if memory_ran_out(case) is not None or is_thin(case) or (nothing_spare and not idle):
         offers: tuple[Remedy, ...] = ()
     else:
-        reached = None if gain is None else min(case.tokens + gain, _uncapped(case) or case.tokens + gain)
         effect = {} if reached is None else {"kv_tokens": Effect(case.tokens, reached, reached, reached)}
         cost = "It costs the memory of the added tokens."
         offers = (
@@ -57,20 +66,20 @@ def check(case: Case) -> Iterator[Finding]:
         if argument and (e.line.file, e.line.number) in argument.lines
     ]
     yield Finding(
-        summary=f"--max-total-tokens {value:,} sets the pool ({format_tokens(case.tokens)} tokens), not the"
-        f" memory{could}",
+        summary=f"--max-total-tokens {value:,} sets the pool{_to_the_page(value, case.tokens)}, not the memory{could}",
         why="A higher --mem-fraction-static changes nothing while the cap binds.",
         evidence=tuple(Evidence(e.line, "max_total_tokens", value) for e in lines[:2])
         + ((Evidence(repeated.line, "max_total_tokens", value),) if repeated is not None and not argument else ())
         + cite(case.limits, figure="kv_tokens", value=case.tokens),
         remedies=offers,
-        severity=Severity.WARNING
-        if has_room(case) and is_short(case)
-        else Severity.ADVICE
-        if has_room(case) or is_short(case)
-        else Severity.INFO,
+        severity=Severity.WARNING if has_room(case) and is_short(case) else Severity.ADVICE if idle else Severity.INFO,
         stake=to_gib(round(spare)) or 0.0,
     )
+
+
+def _to_the_page(value: int, tokens: int) -> str:
+    """The count where it is not the cap's own."""
+    return "" if tokens == value else f" of {format_tokens(tokens)} tokens"
 
 
 def _uncapped(case: Case) -> int | None:

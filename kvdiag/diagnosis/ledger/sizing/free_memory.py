@@ -33,11 +33,23 @@ class Fractions:
 
 def wanted_free(inputs: SizingInputs) -> float | None:
     """GiB wanted free at the end, by the card's size: its printed capacity, else the free memory before loading."""
+    card = _smallest_card(inputs)
+    return None if card is None else inputs.wanted.on(card, inputs.unified_memory)
+
+
+def needed_free(inputs: SizingInputs) -> float | None:
+    """GiB that prefill, logits and the allocator want at the end: a launch is judged by it.
+
+    Where host and GPU share one memory more is wanted before a change may take it, for the host's sake; yet what a
+    launch has is not too little on that account.
+    """
+    card = _smallest_card(inputs)
+    return None if card is None else inputs.wanted.on(card)
+
+
+def _smallest_card(inputs: SizingInputs) -> float | None:
     cards = [rank.capacity if rank.capacity is not None else rank.opening for rank in inputs.ranks]
-    known = [card for card in cards if card is not None]
-    if not known:
-        return None
-    return inputs.wanted.on(min(known), inputs.unified_memory)
+    return min((card for card in cards if card is not None), default=None)
 
 
 def end_free(inputs: SizingInputs) -> float | None:

@@ -12,7 +12,7 @@ from kvdiag.diagnosis.ledger.sizing.automatic import FractionCheck, with_automat
 from kvdiag.diagnosis.ledger.sizing.budget import FORMULA, Budget, compute, implied_fraction
 from kvdiag.diagnosis.ledger.sizing.cell import CellSize, cell_size
 from kvdiag.diagnosis.ledger.sizing.estimate import Estimate
-from kvdiag.diagnosis.ledger.sizing.free_memory import Fractions, fractions, wanted_free
+from kvdiag.diagnosis.ledger.sizing.free_memory import Fractions, fractions, needed_free, wanted_free
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.limits import Limit, LimitedBy, cap_binds, decide
 from kvdiag.diagnosis.ledger.sizing.stored import to_document
@@ -50,6 +50,7 @@ class Sizing:
     limit: Limit
     requests: RequestCheck | None
     wanted_free: float | None
+    needed_free: float | None
     fractions: Fractions | None
     implied_fraction: Estimate | None = None
     automatic: FractionCheck | None = None
@@ -137,6 +138,7 @@ def size_inputs(inputs: SizingInputs) -> Sizing:
         limit=decide(inputs, budget, automatic.sentence if automatic is not None else ""),
         requests=check_requests(inputs),
         wanted_free=wanted,
+        needed_free=needed_free(inputs),
         fractions=fractions(inputs, sure, cap_binds(inputs), wanted) if sure else None,
         implied_fraction=None if printed else implied_fraction(inputs),
         automatic=automatic,

@@ -58,6 +58,7 @@ class Scenario:
     refused    why there is no answer, in one sentence; else None. Figures that are still sure may stand beside it
     validity   the limits of the model, in words
     cautions   what speaks against the change
+    wanted_free_gib  what a change should leave free; needed_free_gib what any launch needs, less on a shared memory
     starts_from   smallest fraction that starts; at least that where tokens are "at most", None where "at least"
     keeps_wanted  largest fraction that leaves the wanted free memory
     equations     each step with its numbers
@@ -74,6 +75,7 @@ class Scenario:
     total_tokens: Figure | None = None
     host_gb: Figure | None = None
     wanted_free_gib: float | None = None
+    needed_free_gib: float | None = None
     starts_from: float | None = None
     keeps_wanted: float | None = None
     equations: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ class Scenario:
             "request_tokens": self.request_tokens,
             "host_gb": figure(self.host_gb, 4),
             "wanted_free_gib": self.wanted_free_gib,
+            "needed_free_gib": self.needed_free_gib,
             "starts_from": self.starts_from,
             "keeps_wanted": self.keeps_wanted,
             "equations": list(self.equations),

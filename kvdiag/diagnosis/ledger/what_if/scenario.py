@@ -42,7 +42,7 @@ def scenario_of(sizing: Sizing, change: Change, arguments: Mapping[str, Any] | N
         changed = changed_launch(sizing, base, change)
         printed = fraction_asked(sizing, base, changed, change)
     except CannotTell as reason:
-        return Scenario(refused=str(reason), wanted_free_gib=sizing.wanted_free)
+        return Scenario(refused=str(reason), wanted_free_gib=sizing.wanted_free, needed_free_gib=sizing.needed_free)
     then = changed if printed is None else with_fraction(sizing, changed, printed)
     return _answer(Outcome(sizing, change, base, then, printed), arguments)
 
@@ -65,6 +65,7 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
         total_tokens=outcome.total(tokens) if known else None,
         host_gb=outcome.host(tokens) if known else None,
         wanted_free_gib=sizing.wanted_free,
+        needed_free_gib=sizing.needed_free,
         starts_from=smallest_start(sizing, then) if then.bound != "at least" else None,
         keeps_wanted=largest_with_free(sizing, base, then, sizing.wanted_free),
         equations=tuple(equations(outcome, tokens, free)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
+from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.answer import Figure
 from kvdiag.diagnosis.ledger.what_if.command import moves_own_fraction
 from kvdiag.diagnosis.ledger.what_if.forward import table_gib, tokens_before
@@ -78,10 +79,8 @@ def validity(outcome: Outcome, free: Figure | None) -> list[str]:
 def cautions(outcome: Outcome, free: Figure | None) -> list[str]:
     """What speaks against the change."""
     said = []
-    wanted = outcome.sizing.wanted_free
-    if free is not None and free.after is not None and wanted is not None and 0 <= free.after < wanted - 0.005:
-        word = "less than half of" if free.after < wanted / 2 else "under"
-        said.append(f"{free.after:.2f} GiB free at the end is {word} the {wanted:.2f} GiB wanted")
+    if free is not None and free.after is not None and free.after >= 0:
+        said += [caution for caution in [short_of(free, outcome.sizing)] if caution]
     name = outcome.change.kv_cache_dtype or ""
     if "fp8" in name or "fp4" in name:
         said.append(
@@ -94,6 +93,24 @@ def cautions(outcome: Outcome, free: Figure | None) -> list[str]:
     if cap_binds(outcome.sizing.inputs) and outcome.printed is not None and outcome.then.arithmetic.cap is not None:
         said.append("--max-total-tokens sets the pool in this launch, whatever the fraction")
     return said
+
+
+def short_of(free: Figure, sizing: Sizing) -> str:
+    """How far what stays free is from what is wanted; "" where it is enough.
+
+    What the host may want of a memory that it shares with the GPU speaks against taking more of it, and only against
+    that: a launch as it is has enough when the GPU has.
+    """
+    after, needed, wanted = free.after, sizing.needed_free, sizing.wanted_free
+    if after is None or needed is None or wanted is None:
+        return ""
+    at_end = f"{after:.2f} GiB free at the end is"
+    if after < needed - 0.005:
+        return f"{at_end} {'less than half of' if after < needed / 2 else 'under'} the {needed:.2f} GiB wanted"
+    takes_more = free.before is None or after < free.before - 0.005
+    if after < wanted - 0.005 and takes_more:
+        return f"{at_end} under the {wanted:.2f} GiB wanted where host and GPU share one memory"
+    return ""
 
 
 def _signed(value: float, digits: int) -> str:
