@@ -8,7 +8,7 @@ import logging
 import re
 
 # An address keeps the end of its secret: the five characters by which the list of links names it.
-_ADDRESS = re.compile(r"(/(?:s|r|setup|invitation|uploads|reports|key|confirm-email)/)[\w:-]{7,}([\w:-]{5})")
+_ADDRESS = re.compile(r"(/(?:s|r|badge|setup|invitation|uploads|reports|key|confirm-email)/)[\w:-]{7,}([\w:-]{5})")
 _TOKEN = re.compile(r"\bkvd_[\w-]{7,}([\w-]{4})")
 
 

@@ -19,7 +19,7 @@ from reports.deployments_history import budgets, history
 from reports.deployments_predictions import predictions_of
 from reports.deployments_series import UNSHOWN, series_of
 from reports.deployments_watch import refresh
-from reports.models import Alert, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
+from reports.models import Alert, Badge, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
 from reports.words import SEVERITIES
 from teams import access, deployments
 from teams.access import Action
@@ -137,7 +137,7 @@ def merge(source: Deployment, target: Deployment, *, by: Any) -> None:
     """Move all launches of one deployment into another, with their history, findings and place in the search."""
     with transaction.atomic():
         deployments.merge_deployments(source, target, by=by)
-        for kept in (SearchEntry, Prediction, Alert):
+        for kept in (SearchEntry, Prediction, Alert, Badge):
             kept.objects.filter(deployment=source).update(deployment=target)
         refresh(target)
 

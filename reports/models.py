@@ -149,6 +149,24 @@ class TrackedFinding(models.Model):
         return upload if upload is not None and upload.deleted_at is None else None
 
 
+class Badge(models.Model):
+    """A picture for a README with the state of a deployment. Only the hash of its token is stored.
+
+    ended_at  when it was switched off, or another took its place
+    """
+
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="badges")
+    token_hash = models.CharField(max_length=64, unique=True)
+    hint = models.CharField(max_length=8)
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    made_by_name = models.CharField(max_length=150, blank=True)
+    made_at = models.DateTimeField(default=timezone.now, editable=False)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"…{self.hint} of {self.deployment_id}"
+
+
 class Alert(models.Model):
     """One thing worth telling about a launch: fewer tokens, a new critical finding, slower start, less free memory."""
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from ingest.models import Upload
 from reports.deployments_watch import refresh
-from reports.models import Delivery, ShareLink
+from reports.models import Badge, Delivery, ShareLink
 from teams.models import ApiToken, Deployment, Invitation, SetupLink
 
 REMEMBERED = timedelta(days=90)  # after its end a link or delivery still answers "who saw this, when?"
@@ -27,6 +27,7 @@ def forget_ended() -> dict[str, int]:
     ended = Q(revoked_at__lt=long_ago) | Q(expires_at__lt=long_ago)
     gone = {
         "links": ShareLink.objects.filter(ended),
+        "badges": Badge.objects.filter(ended_at__lt=long_ago),
         "invitations": Invitation.objects.filter(ended | Q(accepted_at__lt=long_ago)),
         "tokens": ApiToken.objects.filter(ended),
         "deliveries": Delivery.objects.filter(at__lt=long_ago),

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from ingest.models import StoredReport, Upload
 from ingest.sender import prove_sent, sent_it
 from reports import sharing_redaction, sharing_trash
-from reports.models import Alert, Channel, Prediction, ShareLink, TrackedFinding
+from reports.models import Alert, Badge, Channel, Prediction, ShareLink, TrackedFinding
 from teams import access
 from teams.access import Action
 from teams.audit import record
@@ -241,6 +241,9 @@ def export_lines(team: Team, *, whole: bool) -> Iterator[str]:
         links, "upload__public_id", "hint", "what", "who", "created_at", "expires_at", "views", "revoked_at"
     ):
         yield line("share", row)
+    badges = Badge.objects.filter(deployment__team=team)
+    for row in _rows(badges, "deployment__public_id", "hint", "made_by_name", "made_at", "ended_at"):
+        yield line("badge", row)
     for row in _rows(Channel.objects.filter(team=team), "kind", "is_on", *(("address",) if whole else ())):
         yield line("channel", row)
     if not whole:

@@ -2,7 +2,17 @@
 
 from django.urls import path
 
-from reports import alerts_pages, dashboard, deployments, findings_list, scenarios, sharing, sharing_live, sharing_pages
+from reports import (
+    alerts_pages,
+    badges_pages,
+    dashboard,
+    deployments,
+    findings_list,
+    scenarios,
+    sharing,
+    sharing_live,
+    sharing_pages,
+)
 
 urlpatterns = [
     path("dashboard/", dashboard.dashboard, name="dashboard"),
@@ -15,6 +25,8 @@ urlpatterns = [
     path("deployments/<str:public_id>/", deployments.deployment_page, name="deployment"),
     path("deployments/<str:public_id>/change/", deployments.deployment_change, name="deployment_change"),
     path("deployments/<str:public_id>/baseline/", deployments.pin_baseline, name="pin_baseline"),
+    path("deployments/<str:public_id>/badge/", badges_pages.badge_sheet, name="badge_sheet"),
+    path("badge/<str:token>.svg", badges_pages.badge, name="badge"),
     path("r/<str:public_id>/share/", sharing.share_sheet, name="share_sheet"),
     path("r/<str:public_id>/trash/", sharing_pages.trash_upload, name="trash_upload"),
     path("r/<str:public_id>/restore/", sharing_pages.restore_upload, name="restore_upload"),

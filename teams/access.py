@@ -71,6 +71,7 @@ TEAM_OF = {
     "reports.comparison": "report__upload__team",
     "reports.trackedfinding": "deployment__team",
     "reports.alert": "deployment__team",
+    "reports.badge": "deployment__team",
     "reports.channel": "team",
     "reports.delivery": "channel__team",
     "reports.savedview": "team",

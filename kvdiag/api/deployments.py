@@ -17,6 +17,7 @@ from kvdiag.api.problems import No, Problem, answers
 from kvdiag.api.reports import Id
 from kvdiag.api.schemas import (
     AlertPage,
+    BadgeOut,
     BaselineIn,
     DeploymentIn,
     DeploymentOut,
@@ -28,13 +29,14 @@ from kvdiag.api.schemas import (
     MergeIn,
     PredictionOut,
 )
+from reports import badges
 from reports.alerts_findings import set_state
 from reports.cursor import page
 from reports.deployments import merge as merge_into
 from reports.deployments import pin
 from reports.deployments_predictions import drop_scenario, predictions_of
 from reports.deployments_series import series_of
-from reports.models import Alert, Baseline, Comparison, Prediction, TrackedFinding
+from reports.models import Alert, Badge, Baseline, Comparison, Prediction, TrackedFinding
 from teams import access, deployments
 from teams.access import Action
 from teams.audit import person_name, record
@@ -241,6 +243,64 @@ def drop_baseline(request: HttpRequest, deployment_id: Path[Id]) -> Any:
     Baseline.objects.filter(deployment=deployment).delete()
     record(user, "baseline.unpin", team=deployment.team, object=deployment.name)
     return Status(204, None)
+
+
+# --- The badge --------------------------------------------------------------------------------------------------------
+
+
+def badge_shown(badge: Badge | None, url: str | None = None) -> dict[str, Any]:
+    """A badge without its address, but for the answer that makes it."""
+    return {
+        "is_on": badge is not None,
+        "hint": badge.hint if badge else None,
+        "made_at": badge.made_at if badge else None,
+        "made_by": badge.made_by_name if badge else None,
+        "url": url,
+        "markdown": badges.markdown_of(url) if url else None,
+    }
+
+
+@router.get(
+    "/deployments/{deployment_id}/badge",
+    auth=Token(),
+    response=answers(200, BadgeOut),
+    summary="Whether it has a badge",
+)
+def read_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
+    """The badge in force, without its address."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, Action.SHARE, deployment)
+    return badge_shown(badges.badges_of(deployment).first())
+
+
+@router.post(
+    "/deployments/{deployment_id}/badge", auth=Token(), response=answers(201, BadgeOut), summary="Make its badge"
+)
+def make_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
+    """A picture for a README that says how the newest start ended, and nothing else. An earlier one ends."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, Action.SHARE, deployment)
+    if deployment.merged_into_id is not None:
+        raise No(422, "invalid", "This deployment is part of another now; make the badge there.")
+    badge, token = badges.make_badge(deployment, by=user)
+    return Status(201, badge_shown(badge, absolute(request, badges.address_of(token))))
+
+
+@router.delete(
+    "/deployments/{deployment_id}/badge", auth=Token(), response=answers(204, None), summary="Switch its badge off"
+)
+def drop_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
+    """The address shows "unknown" from then on, as one that never was."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, Action.SHARE, deployment)
+    badges.end_badges(deployment, by=user)
+    return Status(204, None)
+
+
+# --- Findings ---------------------------------------------------------------------------------------------------------
 
 
 def finding_shown(each: TrackedFinding) -> dict[str, Any]:

@@ -162,6 +162,17 @@ class BaselineIn(Body):
     report: str = Field(max_length=40)
 
 
+class BadgeOut(Schema):
+    """A deployment's badge; `url` and `markdown` are there on the answer that makes it, and never again."""
+
+    is_on: bool
+    hint: str | None = Field(description="The last characters of its token")
+    made_at: datetime | None
+    made_by: str | None
+    url: str | None = None
+    markdown: str | None = None
+
+
 class FindingOut(Schema):
     """One rule's finding in one deployment."""
 

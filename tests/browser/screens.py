@@ -182,6 +182,7 @@ def team_of(site: Site) -> None:
         ("reports-list", "/reports/"),
         ("findings", "/findings/"),
         ("deployment", f"/deployments/{newest.deployment.public_id}/"),
+        ("badge", f"/deployments/{newest.deployment.public_id}/badge/"),
         ("team-report", f"/r/{newest.public_id}/"),
         ("share-sheet", f"/r/{newest.public_id}/share/"),
         ("redact", f"/r/{newest.public_id}/hide/"),

@@ -197,6 +197,7 @@ def test_a_nul_that_the_database_cannot_keep_is_the_askers_mistake(rf: RequestFa
     ("line", "kept"),
     [
         ("Forbidden: /s/KhV_TX_ybFOUPDooSMAFYg/", "Forbidden: /s/…MAFYg/"),
+        ("Bad Request: /badge/KhV_TX_ybFOUPDooSMAFYg.svg", "Bad Request: /badge/…MAFYg.svg"),
         ("Not Found: /s/KhV_TX_ybFOUPDooSMAFYg/log/find", "Not Found: /s/…MAFYg/log/find"),
         ("Not Found: /invitation/TJ0i2sspFR6Pbk0wuuRZfC5jfdpwg6A8kFZx3qjsxBY/", "Not Found: /invitation/…jsxBY/"),
         ("Not Found: /account/password/reset/key/3-cabc12-0123456789abcdef/", "…bcdef/"),
