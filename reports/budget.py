@@ -5,10 +5,12 @@ The figures are the document's; only their sum per shown pool is made here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from kvdiag.diagnosis.text import failing_ranks
 from reports.document import Launch, LineRef, dig, line_refs, listed
 from reports.pools import POOLS, WITHIN_BUDGET, entry_name, pool_of
 
@@ -58,6 +60,7 @@ class Card:
 
     measured       whether `opening` is a reading; otherwise it is the sum of what the log names
     opening_basis  "derived" where the log begins after a step and prints what it took
+    failed         those of its ranks on which the launch failed, where not all ranks did
     """
 
     ranks: tuple[str, ...]
@@ -68,6 +71,7 @@ class Card:
     opening_lines: tuple[LineRef, ...] = ()
     measured: bool = True
     opening_basis: str = "printed"
+    failed: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -78,6 +82,13 @@ class Card:
         """How the bar is called: "TP3", "TP0 to TP7 (8)", or "GPU" for a single unprefixed one."""
         return spell_ranks(self.ranks)
 
+    @property
+    def title(self) -> str:
+        """The name, and that it failed: "TP4, which failed"."""
+        if not self.failed:
+            return self.name
+        return f"{self.name}, which failed" if self.count == 1 else f"{self.name}; {spell_ranks(self.failed)} failed"
+
     def of(self, pool: str) -> float | None:
         """GiB in a shown pool, None when the ledger has no entry there."""
         return next((share.gib for share in self.shares if share.pool == pool), None)
@@ -86,6 +97,8 @@ class Card:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A launch's cards, alike ones folded, the largest group first and the odd ones after it.
+
+    Where the launch failed on some ranks only, theirs come before all others.
 
     every     the cards one by one, in the log's order
     kv_tokens the pool's own count, where the log prints one
@@ -110,7 +123,14 @@ class Budget:
 
     @property
     def main(self) -> Card | None:
+        """The card that is told first: the largest group's, or that of a rank that failed."""
         return self.cards[0] if self.cards else None
+
+    @property
+    def usual_first(self) -> tuple[Card, ...]:
+        """The cards with the largest group's before all others."""
+        usual = max(self.cards, key=lambda card: card.count, default=None)
+        return (usual, *(card for card in self.cards if card is not usual)) if usual else ()
 
 
 _WEAKNESS = {"printed": 0, "derived": 1, "assumed": 2}
@@ -230,12 +250,15 @@ def budget_of(launch: Launch) -> Budget:
     fraction, reserve = redone.get("mem_fraction_static"), redone.get("reserve_gib")
     opening = redone.get("opening_gib")
     boundary = opening - reserve if opening is not None and reserve is not None else None
-    folded = fold(cards)
+    failing = failing_ranks(launch) if launch.get("ranks") else []
+    folded = fold(cards, failing)
     if brief:
         by_id = {str(rank.get("id") or ""): rank for rank in ranks}
         close = {card.ranks[0]: card_of(by_id[card.ranks[0]], ended=ended) for card in folded[:CLOSE_LOOK]}
         folded = [
-            replace(full, ranks=card.ranks) if (full := close.get(card.ranks[0])) is not None else card
+            replace(full, ranks=card.ranks, failed=card.failed)
+            if (full := close.get(card.ranks[0])) is not None
+            else card
             for card in folded
         ]
     over = None
@@ -264,8 +287,11 @@ def _apart(cards: list[Card]) -> float:
     return max(sums) - min(sums) if sums else 0.0
 
 
-def fold(cards: list[Card]) -> list[Card]:
-    """Alike cards as one with all their ranks: the largest group first, then the odd ones, least free memory first."""
+def fold(cards: list[Card], failing: Sequence[str] = ()) -> list[Card]:
+    """Alike cards as one with all their ranks: the largest group first, then the odd ones, least free memory first.
+
+    Groups with a failing rank come before all others.
+    """
     groups: list[list[Card]] = []
     by_shape: dict[tuple[Any, ...], list[list[Card]]] = {}
     by_sizes: dict[tuple[Any, ...], list[Card]] = {}
@@ -299,11 +325,12 @@ def fold(cards: list[Card]) -> list[Card]:
             group[0].opening_lines,
             group[0].measured,
             group[0].opening_basis,
+            tuple(rank for card in group for rank in card.ranks if rank in failing),
         )
         for group in groups
     ]
-    merged.sort(key=lambda card: (-card.count, -len(card.shares)))
-    rest = sorted(merged[1:], key=lambda card: card.free if card.free is not None else 0.0)
+    merged.sort(key=lambda card: (not card.failed, -card.count, -len(card.shares)))
+    rest = sorted(merged[1:], key=lambda card: (not card.failed, card.free if card.free is not None else 0.0))
     return merged[:1] + rest
 
 

@@ -63,7 +63,8 @@ def strip_of(budget: Budget) -> Strip | None:
     main = budget.main
     if main is None or budget.ranks <= MOST_BARS:
         return None
-    group_of = {rank: number for number, card in enumerate(budget.cards) for rank in card.ranks}
+    cards = budget.usual_first
+    group_of = {rank: number for number, card in enumerate(cards) for rank in card.ranks}
     every = sorted(budget.every, key=lambda card: natural(card.ranks[0]))
     groups = [group_of[card.ranks[0]] for card in every]
     names = [card.ranks[0] or "GPU" for card in every]
@@ -83,7 +84,7 @@ def strip_of(budget: Budget) -> Strip | None:
         ticks=tuple((100 * number / len(every), names[number]) for number in range(0, len(every), step)),
         least=words.gib(min(known, default=None)),
         most=words.gib(max(known, default=None)),
-        told={"names": names, "free": frees, "group": groups, "groups": [card.count for card in budget.cards]},
+        told={"names": names, "free": frees, "group": groups, "groups": [card.count for card in cards]},
     )
 
 
@@ -102,7 +103,7 @@ def _lane(key: str, name: str, budget: Budget, groups: list[int], low: float, hi
         return round(HEIGHT - (min(max(gib, low), high) - low) * scale)
 
     runs = [(number, len(list(alike))) for number, alike in groupby(groups)]
-    spans = {number: _spans(budget.cards[number]) for number, _ in runs}
+    spans = {number: _spans(budget.usual_first[number]) for number, _ in runs}
     areas = []
     for pool in POOLS:
         edges = [(*(y(gib) for gib in spans[number].get(pool, (low, low))), width) for number, width in runs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kvdiag.diagnosis.text import failing_ranks
 from reports import words
 from reports.document import Launch, LineRef, line_refs, listed
 from reports.pools import entry_name, pool_of
@@ -81,9 +82,10 @@ class Phase:
 
 
 def leading_rank(launch: Launch) -> dict[str, Any] | None:
-    """The rank whose start is told: the one with most entries, the first of those."""
+    """The rank whose start is told: the one with most entries, the first of those; before them one that failed."""
     ranks = [rank for rank in listed(launch, "ranks") if rank.get("opening_gib") is not None]
-    return max(ranks, key=lambda rank: len(listed(rank, "entries")), default=None)
+    failing = failing_ranks(launch) if ranks else []
+    return max(ranks, key=lambda rank: (rank.get("id") in failing, len(listed(rank, "entries"))), default=None)
 
 
 def _phases(launch: Launch, rank: str | None) -> list[dict[str, Any]]:

@@ -12,12 +12,16 @@ from kvdiag.diagnosis.text import (
     NAMES,
     alike,
     budget_in_words,
+    failing_ranks,
+    has_one_reading,
     is_capped,
     line_reference,
+    one_reading_in_words,
     overflow_in_words,
     overflowed_card,
     summed,
     threshold_in_words,
+    whose_memory,
 )
 
 MAX_EVIDENCE = 4
@@ -69,10 +73,15 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
     yield ""
     yield f"**{escape(launch['verdict'])}**"
     yield ""
-    for rank, ids in alike(launch["ranks"])[:2]:
+    failing = failing_ranks(launch)
+    for rank, ids in alike(launch["ranks"], failing)[:2]:
         if rank["opening_gib"] is None:
             continue
-        yield f"| Memory of {len(ids)} GPU{'s' if len(ids) > 1 else ''} | GiB | basis | lines |"
+        if has_one_reading(rank):
+            yield escape(one_reading_in_words(rank, ids, failing, names))
+            yield ""
+            continue
+        yield f"| Memory of {escape(whose_memory(ids, failing))} | GiB | basis | lines |"
         yield "| --- | ---: | --- | --- |"
         for row in summed(rank["entries"]):
             name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvdiag.diagnosis.left_out import starts_left_out
@@ -130,10 +130,25 @@ def overflow_in_words(oom: dict[str, Any]) -> str:
     return f"{who} when {asked}"
 
 
-def alike(ranks: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
+def failing_ranks(launch: dict[str, Any]) -> list[str]:
+    """Ranks on which a failed launch failed, where not all of them did; one that only lost its partner is none."""
+    if launch.get("outcome") != "failed":
+        return []
+    every = [rank.get("id") for rank in launch.get("ranks") or []]
+    findings = launch.get("findings") or []
+    lead = next((f for f in findings if f.get("severity") != "info" and not f.get("part_of")), None)
+    if lead is not None and lead.get("rule") == "peer-rank-died":
+        return []
+    named = (lead.get("ranks") if lead is not None else None) or [oom.get("rank") for oom in launch.get("oom") or []]
+    found = [rank for rank in dict.fromkeys(x for x in named if isinstance(x, str) and x) if rank in every]
+    return found if len(found) < len(every) else []
+
+
+def alike(ranks: list[dict[str, Any]], failing: Sequence[str] = ()) -> list[tuple[dict[str, Any], list[str]]]:
     """Ranks grouped by what they took, to 0.05 GiB, and by what they had, to 1 GiB.
 
     The largest group comes first, each with its fullest rank before it; of equally full ones, the one with least free.
+    Before them comes a group with a failing rank, and that rank stands for it.
 
     What only the summary line shows (buffers after the last capture) parts no group: one rank prints that line.
     """
@@ -148,17 +163,51 @@ def alike(ranks: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]
         else:
             near.append(rank)
     found = [
-        (max(group, key=lambda r: (len(r["entries"]), -(r["free_gib"] or 0.0))), [r["id"] or "the GPU" for r in group])
+        (
+            max(group, key=lambda r: (r["id"] in failing, len(r["entries"]), -(r["free_gib"] or 0.0))),
+            [r["id"] or "the GPU" for r in group],
+        )
         for same in groups.values()
         for group in same
     ]
-    return sorted(found, key=lambda group: -len(group[1]))
+    return sorted(found, key=lambda group: (group[0]["id"] not in failing, -len(group[1])))
+
+
+def whose_memory(ids: list[str], failing: Sequence[str] = ()) -> str:
+    """Whose memory a table shows: "TP0", "each of 7 GPUs alike", "TP4, which failed"."""
+    failed = [rank for rank in ids if rank in failing]
+    if len(ids) == 1:
+        return f"{ids[0]}, which failed" if failed else ids[0]
+    alike_ones = f"each of {len(ids)} GPUs alike"
+    if not failed:
+        return alike_ones
+    if len(failed) == len(ids):
+        return f"{alike_ones}, which failed"
+    others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return f"{alike_ones}; {failed[0]}{others} failed"
 
 
 def _had_as_much(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether the first readings of two ranks, and what they have free, differ by less than 1 GiB."""
     pairs = [(one[key], other[key]) for key in ("opening_gib", "free_gib")]
     return all(a is None or b is None or abs(a - b) < 1 for a, b in pairs)
+
+
+def has_one_reading(rank: dict[str, Any]) -> bool:
+    """Whether nothing is booked between a rank's first reading and its last: a table would have one figure."""
+    return rank["opening_gib"] is not None and not rank["entries"] and not rank.get("later")
+
+
+def one_reading_in_words(
+    rank: dict[str, Any], ids: list[str], failing: Sequence[str] = (), names: Sequence[str] = ()
+) -> str:
+    """The sentence in place of that table."""
+    line = line_reference(rank.get("opening_line"), list(names))
+    where = f" ({line})" if line else ""
+    return (
+        f"Memory of {whose_memory(ids, failing)}: the log has one reading of free memory only,"
+        f" {rank['opening_gib']:.2f} GiB{where}; what each step of the start took is not in it."
+    )
 
 
 class _Terminal:
@@ -243,11 +292,14 @@ class _Terminal:
             )
 
     def _memory(self, launch: dict[str, Any]) -> Iterator[str]:
-        groups = [group for group in alike(launch["ranks"]) if group[0]["opening_gib"] is not None]
+        failing = failing_ranks(launch)
+        groups = [group for group in alike(launch["ranks"], failing) if group[0]["opening_gib"] is not None]
         for rank, ids in groups[:3]:
             opening = rank["opening_gib"]
-            who = f"{len(ids)} GPUs alike" if len(ids) > 1 else ids[0]
-            yield printable(f"Memory of {'each of ' if len(ids) > 1 else ''}{who}, GiB")
+            if has_one_reading(rank):
+                yield printable(f"{one_reading_in_words(rank, ids, failing, self.names)}\n")
+                continue
+            yield printable(f"Memory of {whose_memory(ids, failing)}, GiB")
             for row in summed(rank["entries"]):
                 name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
                 yield self._row(name, row["gib"], opening, row["basis"], row["lines"])

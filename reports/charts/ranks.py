@@ -66,12 +66,14 @@ def _bars(budget: Budget, *, each: bool) -> list[tuple[str, Card]]:
     if rest:
         middle = rest[len(rest) // 2]
         bars.append((f"{sum(card.count for card in rest)} others, as {middle.ranks[0]}", middle))
+    if cards[0].failed:
+        return bars  # the rank that failed is drawn first
     return bars[1:] + bars[:1] if len(bars) > 1 else bars
 
 
 def _bar_name(card: Card) -> str:
     if card.count == 1:
-        return card.name
+        return f"{card.name} failed" if card.failed else card.name
     name = card.name if len(card.name) <= 16 else f"{card.ranks[0] or 'GPU'} and others"
     return f"{name} × {card.count}"
 

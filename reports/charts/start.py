@@ -10,9 +10,9 @@ from reports.steps import Step
 
 
 def waterfall(steps: Sequence[Step]) -> Figure | None:
-    """Free memory after each step of the start, with the seconds it took beside it. None with fewer than two steps."""
-    if len(steps) < 2 or steps[0].free is None:
-        return None
+    """Free memory after each step of the start, with the seconds it took beside it. None without a step."""
+    if all(step.total for step in steps) or steps[0].free is None:
+        return None  # one reading, shown as the first and as the last
     opening = steps[0].free
     # The axis is cut where the weights end, so that all that comes after them can be seen.
     at = next((index for index, step in enumerate(steps) if step.pool == "weights"), None)

@@ -25,7 +25,21 @@ class Memory(ShownLaunch):
         return budget_of(self.launch)
 
     @cached_property
+    def one_reading(self) -> str:
+        """What is told in place of a drawing where no card has more than one figure; "" elsewhere."""
+        main = self.budget.main
+        if main is None or any(share.pool != "free" for card in self.budget.cards for share in card.shares):
+            return ""
+        whose = "" if self.budget.ranks == 1 else f" of {main.title}"
+        return (
+            f"The log has one reading of free memory{whose} only, {words.gib(main.opening)} GiB; what each step of the"
+            " start took is not in it."
+        )
+
+    @cached_property
     def budget_figure(self) -> charts.Figure | None:
+        if self.one_reading:
+            return None
         if len(self.budget.cards) > 1:
             return charts.memory_by_rank(self.budget)
         return charts.memory_budget(self.budget)
@@ -33,7 +47,7 @@ class Memory(ShownLaunch):
     @cached_property
     def ranks_figure(self) -> charts.Figure | None:
         """The other view: every rank, or of uneven ranks the largest group alone."""
-        if self.budget.ranks < 2:
+        if self.budget.ranks < 2 or self.one_reading:
             return None
         if len(self.budget.cards) > 1:
             return charts.memory_budget(self.budget)
@@ -53,7 +67,7 @@ class Memory(ShownLaunch):
         assert main is not None
         if len(self.budget.cards) > 1:
             groups = len(self.budget.cards)
-            largest = main.name if len(main.name) <= 12 else "Largest"
+            largest = main.name if len(main.name) <= 12 else "Failed" if main.failed else "Largest"
             return [("first", f"{groups} groups", True), ("second", f"{largest} enlarged", False)]
         return [("first", f"Folded × {main.count}", True), ("second", "Every rank", False)]
 
@@ -80,7 +94,11 @@ class Memory(ShownLaunch):
             apart = f" within {words.gib(max(self.budget.spread, 0.01))} GiB"
             both = "both agree" if self.budget.ranks == 2 else f"all {self.budget.ranks} agree"
             return f"one GPU; {both}{apart}"
-        odd = self.budget.ranks - main.count
+        usual = self.budget.usual_first[0]
+        odd = self.budget.ranks - usual.count
+        if main.failed:
+            alike = f"{usual.count} alike" if usual.count > 1 else "all different"
+            return f"{main.title}; {self.budget.ranks} GPUs, {alike}"
         return f"{self.budget.ranks} GPUs; {main.count} alike, {odd} {'differs' if odd == 1 else 'differ'}"
 
     @cached_property
@@ -89,7 +107,7 @@ class Memory(ShownLaunch):
         if main is None:
             return ""
         said = ", ".join(f"{share.name} {words.gib(share.gib)}" for share in main.shares)
-        return f"Memory of {main.name}, GiB: {said}, of {words.gib(main.opening)}. The table below says the same."
+        return f"Memory of {main.title}, GiB: {said}, of {words.gib(main.opening)}. The table below says the same."
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -126,5 +144,5 @@ class Memory(ShownLaunch):
         """Groups of ranks against pools, for the table twin of uneven ranks; at most 64 rows, the odd ones first."""
         if len(self.budget.cards) < 2:
             return []
-        cards = [*self.budget.cards[1:64], self.budget.cards[0]]
+        cards = [*self.budget.usual_first[1:64], self.budget.usual_first[0]]
         return [(card, [card.of(pool) for pool in self.budget.pools]) for card in cards]

@@ -92,6 +92,46 @@ def test_of_alike_gpus_the_one_with_least_free_is_shown() -> None:
     assert "25.21" in shown.split("Free")[1].splitlines()[0]
 
 
+def failed_on_the_second_rank() -> bytes:
+    """Three ranks alike but the second, which took more and then ran out of memory."""
+    return start_of((77.53, 25.53), (77.51, 21.51), (77.52, 25.52)) + (
+        b"[2025-05-14 10:03:30 TP1] Scheduler hit an exception: Traceback (most recent call last):\n"
+        b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 24.00 GiB. GPU 1 has a total capacity of"
+        b" 79.11 GiB of which 21.20 GiB is free. Process 1 has 57.91 GiB memory in use. Of the allocated memory"
+        b" 54.00 GiB is allocated by PyTorch, and 0.50 GiB is reserved by PyTorch but unallocated.\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_the_rank_that_failed_is_shown_before_those_that_are_alike(form: str) -> None:
+    shown = render(diagnose(io.BytesIO(failed_on_the_second_rank())), form)  # type: ignore[arg-type]
+    tables = [line for line in shown.splitlines() if "Memory of" in line]
+    assert "TP1, which failed" in tables[0]
+    assert "2 GPUs alike" in tables[1] and "failed" not in tables[1]
+
+
+def test_a_rank_that_failed_among_alike_ones_stands_for_them() -> None:
+    text = text_of("deepseek-v4-flash-w4a8-ascend-dp4-terminal-cut")
+    assert "Memory of each of 4 GPUs alike; DP2 TP2 EP2 failed, GiB" in text
+
+
+def test_a_launch_of_which_no_rank_failed_shows_the_largest_group_first() -> None:
+    log = start_of((77.53, 21.53), (77.51, 25.51), (77.52, 25.52))
+    tables = [x for x in render(diagnose(io.BytesIO(log)), "text").splitlines() if "Memory of" in x]
+    assert [x.split(",")[0] for x in tables] == ["Memory of each of 2 GPUs alike", "Memory of TP0"]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("case", ["antangelmed-int4-a100-tp2-weight-shape-error", "phi4-lora-tp2-uneven-gpus"])
+def test_one_reading_alone_makes_a_sentence_and_no_table(case: str, form: str) -> None:
+    with (CORPUS / case / "log.txt").open("rb") as log:
+        shown = render(diagnose(log), form)
+    assert "the log has one reading of free memory only" in shown
+    lines = [line for line in shown.splitlines() if line.strip()]
+    heads = [i for i, line in enumerate(lines) if "Memory of" in line and "one reading" not in line]
+    assert all("Free" not in "".join(lines[i + 1 : i + 2]) for i in heads)
+
+
 def test_a_prediction_without_spread_has_no_range() -> None:
     effects = [line for line in text_of("vlm-gdn-warmup-ascend").splitlines() if "requests: " in line]
     assert effects and not any(" to " in line for line in effects)

@@ -227,3 +227,21 @@ def test_a_cap_is_told_once_with_what_the_memory_would_hold() -> None:
 )
 def test_a_change_is_told_in_per_cent_or_as_a_multiple(before: float, after: float, said: str) -> None:
     assert times_or_percent(before, after) == said
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (
+            "Try to allocate 8192 tokens.\nAvailable full tokens: 899840 (full_available_size=11776 +"
+            " full_evictable_size_=888064)\nAvailable swa: 3840 (available_size=3840 + component_evictable_size_=0)",
+            "A batch of 8,192 tokens found 3,840 slots in the window pool while the full-attention pool had 899,840.",
+        ),
+        ("Try to allocate 64 tokens.\nAvaliable tokens: 12", "A batch of 64 tokens found 12 slots in the KV pool."),
+        ("Try to allocate 64 tokens.\nAvailable tokens: 0", "A batch of 64 tokens found no slot in the KV pool."),
+        ("", "A batch found no slot in the KV pool."),
+    ],
+)
+def test_a_batch_without_a_slot_is_told_with_what_it_asked_for_and_what_was_left(told: str, said: str) -> None:
+    log = f"Prefill out of memory. Try to lower your batch size.\n{told}\n"
+    assert said in diagnose(Log("x", io.BytesIO(log.encode()))).document["launches"][-1]["verdict"]

@@ -195,3 +195,50 @@ def test_the_pools_row_has_the_count_that_was_printed() -> None:
     body = body_of(json.loads((CORPUS / "kimi-k25-8gpu" / "expected.json").read_text()))
     row = body.split('<i class="sw sw--kv" aria-hidden="true"></i>KV cache')[1].split("</tr>")[0]
     assert "159,277" in row and "159,215" not in row
+
+
+def failed_on(rank: str) -> dict:
+    """Eight ranks, one of which took less and failed."""
+    made = with_ranks(8)
+    launch = made["launches"][0]
+    launch |= {"outcome": "failed", "oom": [], "findings": [{"rule": "weights-exceed-gpu", "severity": "critical"}]}
+    launch["findings"][0] |= {"ranks": [rank], "summary": "The weights do not fit", "evidence": [], "remedies": []}
+    failing = next(one for one in launch["ranks"] if one["id"] == rank)
+    failing["entries"] = failing["entries"][:1]
+    failing["free_gib"] = failing["opening_gib"] - failing["entries"][0]["gib"]
+    return made
+
+
+def test_the_rank_that_failed_is_the_first_card_and_its_start_is_told() -> None:
+    page = ReportPage(failed_on("TP5"))
+    assert page.budget.main.title == "TP5, which failed"
+    assert page.budget.cards[1].count == 7
+    assert page.budget_words == "TP5, which failed; 8 GPUs, 7 alike"
+    assert page.step_rank == "TP5"
+    assert "Memory budget of TP5, which failed" in body_of(failed_on("TP5"))
+    ready = failed_on("TP5")
+    ready["launches"][0]["outcome"] = "ready"
+    page = ReportPage(ready)
+    assert page.budget.main.count == 7 and page.step_rank != "TP5"
+
+
+def test_the_strip_of_many_ranks_still_tells_the_odd_from_the_many() -> None:
+    made = with_ranks(32, odd=32)
+    launch = made["launches"][0]
+    launch |= {"outcome": "failed"}
+    launch["findings"] = [{"rule": "decode-graph-oom", "severity": "critical", "summary": "x", "ranks": ["TP31"]}]
+    page = ReportPage(made)
+    assert page.budget.main.ranks == ("TP31",)
+    assert page.strip.odd == (31,)
+    assert page.strip.told["groups"][0] == 31
+
+
+def test_one_reading_alone_is_a_sentence_on_the_page() -> None:
+    made = with_ranks(2)
+    for rank in made["launches"][0]["ranks"]:
+        rank |= {"entries": [], "free_gib": rank["opening_gib"]}
+    page = ReportPage(made)
+    assert page.budget_figure is None and page.waterfall_figure is None
+    body = body_of(made)
+    assert "The log has one reading of free memory of TP0, TP1 only" in body
+    assert 'id="twin-budget"' not in body

@@ -12,8 +12,9 @@ _BATCH = "sglang/srt/managers/schedule_batch.py, mem_cache/common.py"
 
 _TOKENS = {
     "wanted": re.compile(r"Try to allocate (\d+) tokens"),
-    "available": re.compile(r"Ava\w+ tokens: (\d+)|available[\w ]*[:=] ?(\d+)"),
+    "available": re.compile(r"Ava\w+ (?:full )?tokens: (\d+)|available[\w ]*[:=] ?(\d+)"),
     "evictable": re.compile(r"evictable[\w ]*[:=] ?(\d+)"),
+    "window": re.compile(r"Available swa[\w ]*: ?(\d+)", re.IGNORECASE),
 }
 
 
@@ -184,6 +185,11 @@ class TokenSlotsExhausted(Event):
     def available(self) -> int | None:
         """Tokens free."""
         return self._figure("available")
+
+    @property
+    def window(self) -> int | None:
+        """Tokens free in the pool of the sliding window, what could be given up among them."""
+        return self._figure("window")
 
     @property
     def evictable(self) -> int | None:

@@ -20,6 +20,7 @@ from kvdiag.diagnosis.events.requests import RequestSlotsExhausted, TokenSlotsEx
 from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, more_conservative, remedies
 from kvdiag.diagnosis.rules.judgements import ranks_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import format_tokens
 
 
 @rule(severity=Severity.CRITICAL)
@@ -30,8 +31,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     window = any(e.in_window for e in found)
     yield Finding(
-        summary="A batch found no slot in the "
-        + ("window pool while the full-attention pool had some" if window else "KV pool" if found else "request table"),
+        summary=_what_was_missing(found, window) if found else "A batch found no slot in the request table",
         why="The scheduler's estimate was too high; the GPU has not overflowed.",
         ranks=ranks_of([*found, *slots][:64]),
         evidence=cite(*found[:2], *slots[:2]),
@@ -43,3 +43,17 @@ def check(case: Case) -> Iterator[Finding]:
             more_conservative(case),
         ),
     )
+
+
+def _what_was_missing(found: list[TokenSlotsExhausted], window: bool) -> str:
+    """Tokens asked for against those left, with the figures that the lines print."""
+    sign = next((e for e in found if e.in_window == window and e.wanted is not None), found[0])
+    full, left = sign.available, sign.window if window else sign.available
+    asked = f" of {format_tokens(sign.wanted)} tokens" if sign.wanted is not None else ""
+    had = (
+        f"the full-attention pool had {format_tokens(full)}" if full is not None else "the full-attention pool had some"
+    )
+    if left is None or asked == "":
+        return f"A batch{asked} found no slot in the " + (f"window pool while {had}" if window else "KV pool")
+    slots = f"{format_tokens(left)} slots" if left else "no slot"
+    return f"A batch{asked} found {slots} in the " + (f"window pool while {had}" if window else "KV pool")
