@@ -1,22 +1,51 @@
 """How quick the log viewer is over a long log: the page, a range in the middle, searches over all of it.
 
     python -m benchmarks.log_viewer --lines 1000000
+    python -m benchmarks.log_viewer --lines 1000000 --browser      and as headless Chromium sees it, from a cold cache
 
-Prints milliseconds of processor time of the server for each, and the ratio to the page.
+Prints milliseconds of processor time of the server for each, and the ratio to the page. In the browser they are
+milliseconds on the clock, the median of several visits, and the ratio to the first paint of the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 LINE = (
     "[2026-11-29 09:{:02d}:{:02d} TP{}] Decode batch, #running-req: {}, #token: {}, token usage: 0.{:02d},"
     " gen throughput (token/s): 61.3"
 )
+
+
+VISITS = 5
+SEES_ROWS = """
+const look = () => {
+  const row = document.querySelector('.log__body li code')
+  if (row && row.textContent) window.firstRow = performance.now()
+  else requestAnimationFrame(look)
+}
+requestAnimationFrame(look)
+"""
+ACTION = """
+([anchor, wanted]) => new Promise((done) => {
+  const began = performance.now()
+  const look = () => {
+    const row = document.querySelector(wanted)
+    if (row && row.textContent) done(performance.now() - began)
+    else requestAnimationFrame(look)
+  }
+  if (anchor) location.hash = anchor
+  else document.querySelector('[data-log-fold]').click()
+  look()
+})
+"""
 
 
 def write(path: Path, lines: int) -> None:
@@ -33,7 +62,9 @@ def main() -> None:
     """Write, store, ask."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=1_000_000)
-    lines = parser.parse_args().lines
+    parser.add_argument("--browser", action="store_true")
+    options = parser.parse_args()
+    lines = options.lines
     os.environ["KVDIAG_DATA"] = tempfile.mkdtemp(prefix="kvdiag-bench-")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kvdiag.settings")
     import django
@@ -83,6 +114,57 @@ def main() -> None:
         first = first or took
         size = len(answer.content) / 1000
         print(f"{name:<26} {answer.status_code} {took:>8.1f} ms {took / first:>7.2f} {size:>8.1f} kB")
+    if options.browser:
+        seen_in_browser(f"/r/{upload.public_id}/", Path(os.environ["KVDIAG_DATA"]), lines)
+
+
+def seen_in_browser(path: str, data: Path, lines: int) -> None:
+    """The same report from a server of its own: first paint, first row, unfolding, a jump to the last line."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.conftest import CHROMIUM_ARGUMENTS, CHROMIUM_NAMES
+    from tests.live import LiveStack
+
+    chromium = next(found for name in CHROMIUM_NAMES if (found := shutil.which(name)))
+    site = LiveStack.start(data)
+    took: dict[str, list[float]] = {}
+    try:
+        site.wait_until_ready()
+        with sync_playwright() as tools:
+            browser = tools.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
+            for _ in range(VISITS):
+                page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+                for name, ms in visit(page, f"{site.url}{path}", lines).items():
+                    took.setdefault(name, []).append(ms)
+                page.context.close()
+            browser.close()
+    finally:
+        site.stop()
+    paint = statistics.median(took["first paint"])
+    for name, every in took.items():
+        ms = statistics.median(every)
+        print(f"{name:<26}     {ms:>8.1f} ms {ms / paint:>7.2f}")
+
+
+def visit(page: Any, address: str, lines: int) -> dict[str, float]:
+    """Milliseconds from the address to the first paint and to a row of the log on the screen; then of two actions."""
+    page.add_init_script(SEES_ROWS)
+    page.goto(f"{address}#log", wait_until="commit")
+    page.wait_for_function("() => window.firstRow")
+    paint, row = page.evaluate(
+        "[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0, window.firstRow]"
+    )
+    page.wait_for_load_state("load")
+
+    def until(anchor: str, seen: str) -> float:
+        return float(page.evaluate(ACTION, [anchor, f"{seen} code"]))
+
+    return {
+        "first paint": paint,
+        "first row": row,
+        "unfolding to all lines": until("", ".log__body--virtual li"),
+        "a jump to the last line": until(f"L{lines}", f"#L{lines}"),
+    }
 
 
 if __name__ == "__main__":
