@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvdiag.diagnosis.endings import stage_of_end
+
 SEVERITIES = ("info", "advice", "warning", "critical")
 
 
@@ -26,7 +28,7 @@ def columns_of(document: dict[str, Any]) -> dict[str, Any]:
     model = launch.get("model") or {}
     columns |= {
         "outcome": launch.get("outcome") or "",
-        "stage": launch.get("stage") or "",
+        "stage": stage_of_end(launch),
         "verdict": launch.get("verdict") or "",
         "model": (model.get("path") or model.get("architecture") or "")[:300],
         "release": (version.get("exact") or _range(version))[:60],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kvdiag.diagnosis.text import failing_ranks
+from kvdiag.diagnosis.endings import failing_ranks
 from reports.document import Launch, LineRef, dig, line_refs, listed
 from reports.pools import POOLS, WITHIN_BUDGET, entry_name, pool_of
 

@@ -103,6 +103,7 @@ def describe(
     deployment.model = (report.model or deployment.model)[:300]
     deployment.hardware = (hardware_of(launch) or deployment.hardware)[:120]
     deployment.last_outcome = report.outcome
+    deployment.last_stage = report.stage
     deployment.last_kv_tokens = report.kv_tokens
     deployment.last_tokens_change = comparison.tokens_change
     deployment.last_free_gib = report.free_gib

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kvdiag.diagnosis.endings import stage_of_end
 from reports import words
 from reports.configuration import spelled
 from reports.document import Launch, dig, line_refs
@@ -38,7 +39,7 @@ def near(tabs: list[Tab]) -> list[Tab]:
 
 def state_words(launch: Launch) -> str:
     """How a launch ended, for a badge: "Ready in 24.0 s", "Failed at the KV cache"."""
-    outcome, stage = launch.get("outcome"), str(launch.get("stage") or "")
+    outcome, stage = launch.get("outcome"), stage_of_end(launch)
     if outcome == "ready":
         took = words.duration(launch.get("ready_after_s"))
         return f"Ready in {took}" if took else "Ready"

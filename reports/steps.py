@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvdiag.diagnosis.text import failing_ranks
+from kvdiag.diagnosis.endings import failing_ranks
 from reports import words
 from reports.document import Launch, LineRef, line_refs, listed
 from reports.pools import entry_name, pool_of

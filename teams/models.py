@@ -141,6 +141,7 @@ class Deployment(models.Model):
     launch_count = models.PositiveIntegerField(default=0)
     open_findings = models.PositiveIntegerField(default=0)
     last_outcome = models.CharField(max_length=20, blank=True)
+    last_stage = models.CharField(max_length=20, blank=True)
     last_severity = models.CharField(max_length=20, blank=True)
     last_kv_tokens = models.BigIntegerField(null=True, blank=True)
     last_tokens_change = models.FloatField(null=True, blank=True)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kvdiag.diagnosis.endings import failing_ranks
 from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.text import (
     CARD_PARTS,
     NAMES,
     alike,
     budget_in_words,
-    failing_ranks,
     has_one_reading,
     is_capped,
     line_reference,

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kvdiag.diagnosis.endings import failing_ranks
 from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.report import Report
 
@@ -128,20 +129,6 @@ def overflow_in_words(oom: dict[str, Any]) -> str:
     who = ", ".join(x for x in (oom["rank"], gpu) if x) or "the GPU"
     asked = f"{oom['tried_gib']:.2f} GiB were asked for" if oom["tried_gib"] is not None else "the allocation failed"
     return f"{who} when {asked}"
-
-
-def failing_ranks(launch: dict[str, Any]) -> list[str]:
-    """Ranks on which a failed launch failed, where not all of them did; one that only lost its partner is none."""
-    if launch.get("outcome") != "failed":
-        return []
-    every = [rank.get("id") for rank in launch.get("ranks") or []]
-    findings = launch.get("findings") or []
-    lead = next((f for f in findings if f.get("severity") != "info" and not f.get("part_of")), None)
-    if lead is not None and lead.get("rule") == "peer-rank-died":
-        return []
-    named = (lead.get("ranks") if lead is not None else None) or [oom.get("rank") for oom in launch.get("oom") or []]
-    found = [rank for rank in dict.fromkeys(x for x in named if isinstance(x, str) and x) if rank in every]
-    return found if len(found) < len(every) else []
 
 
 def alike(ranks: list[dict[str, Any]], failing: Sequence[str] = ()) -> list[tuple[dict[str, Any], list[str]]]:

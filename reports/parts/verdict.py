@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
+from kvdiag.diagnosis.endings import stage_of_end
 from reports import words
 from reports.document import dig, listed
 from reports.numbers import Key, key_numbers
@@ -37,7 +38,7 @@ class Verdict(Memory, Causes):
             return "Ready"
         if self.outcome == "incomplete":
             return "Incomplete"
-        stage = self.launch.get("stage")
+        stage = stage_of_end(self.launch)
         return "Died while serving" if stage == "serving" else "Cannot start" if stage else "Failed"
 
     @cached_property

@@ -242,3 +242,20 @@ def test_one_reading_alone_is_a_sentence_on_the_page() -> None:
     body = body_of(made)
     assert "The log has one reading of free memory of TP0, TP1 only" in body
     assert 'id="twin-budget"' not in body
+
+
+@pytest.mark.parametrize(
+    ("reached", "failed", "badge", "word"),
+    [
+        ("serving", "serving", "Died while serving", "Died while serving"),
+        (None, "serving", "Died while serving", "Died while serving"),
+        ("warmup", "serving", "Failed at warm-up", "Cannot start"),
+        (None, "cuda_graph", "Failed at CUDA graph capture", "Cannot start"),
+        (None, None, "Failed", "Failed"),
+    ],
+)
+def test_how_a_launch_ended_is_said_as_its_failure_says(reached: str, failed: str, badge: str, word: str) -> None:
+    made = document("kimi-k25-8gpu")
+    made["launches"][0] |= {"outcome": "failed", "stage": reached, "failure": {"kind": "other", "stage": failed}}
+    page = ReportPage(made)
+    assert (page.state, page.verdict_word) == (badge, word)

@@ -16,7 +16,7 @@ from reports.deployments_history import history
 from reports.models import SavedView, TrackedFinding
 from teams.models import Deployment
 from tests.teams.conftest import signed_in
-from tests.teams.world import World
+from tests.teams.world import World, document, report, upload
 
 
 def text(world: World, path: str, person: str = "vera") -> str:
@@ -47,6 +47,22 @@ def test_a_launch_without_tokens_says_none_and_never_zero(world: World) -> None:
     world.launch("kimi", tokens=None, free=None, outcome="failed")
     page = text(world, "/dashboard/")
     assert "<b>none</b>" in page and ">unknown</td>" in page
+
+
+def test_a_server_that_died_while_serving_is_not_said_to_have_failed_to_start(world: World) -> None:
+    for stage, said, unsaid in (
+        ("serving", "Died while serving", "Failed</span>"),
+        ("weights", "Failed</span>", "Died"),
+    ):
+        made = document(outcome="failed")
+        made["launches"][0] |= {"stage": stage, "failure": {"kind": "gpu_oom", "stage": stage}}
+        row = upload(team=world.team, uploader=world.bob, at=timezone.now(), deployment_key=f"kimi-{stage}")
+        report(row, made)
+        found = Deployment.objects.get(name=f"kimi-{stage}")
+        for path in (f"/dashboard/?q=kimi-{stage}", f"/deployments/{found.public_id}/", f"/reports/?q=kimi-{stage}"):
+            page = text(world, path)
+            page = page.split('class="list')[1] if "deployments" not in path else page
+            assert said in page and unsaid not in page.split("Newest")[0], path
 
 
 def test_filters_search_and_order_live_in_the_address(world: World) -> None:

@@ -222,3 +222,13 @@ def test_the_last_line_of_a_traceback_is_its_message() -> None:
 def test_a_benchmark_with_results_is_ready_whatever_its_helpers_say_at_the_end() -> None:
     lines = [*POOL, "max_total_num_tokens=399740", "Prefill. latency: 0.05312 s, throughput:   2409.55 token/s"]
     assert outcome(*lines, "Traceback (most recent call last):", "KeyError: '/mp-dv7az532'").outcome == "ready"
+
+
+def test_a_node_after_the_first_fails_while_serving_once_it_ran_batches() -> None:
+    captured = [*POOL, at(12, "Capture cuda graph end. Time elapsed: 1.00 s. avail mem=18.00 GB.")]
+    lost = at(50, "Scheduler hit an exception: RuntimeError: Connection reset by peer", "TP1")
+    served = at(30, "Decode batch. #running-req: 1, #token: 65, token usage: 0.30, gen throughput (token/s): 9.0, ")
+    assert outcome(*captured, served, lost).failure.stage is Stage.SERVING  # type: ignore[union-attr]
+    assert outcome(*captured, lost).failure.stage is Stage.CUDA_GRAPH  # type: ignore[union-attr]
+    # A start that follows batches of the one before it is not serving yet.
+    assert outcome(served, *captured, lost).failure.stage is Stage.CUDA_GRAPH  # type: ignore[union-attr]
