@@ -49,15 +49,18 @@ def serving(points: Sequence[dict[str, Any]]) -> Figure | None:
         }
         font = {"size": 11, "color": "@ink-3"}
         notes.append(note(0, top, name, xref="paper", xanchor="left", yanchor="bottom", font=font))
+    along = {"anchor": f"y{len(shown)}" if len(shown) > 1 else "y", "showgrid": False, "tickangle": 0} | (
+        {"type": "date"} if timed else {"tickprefix": "L"}
+    )
     return {
         "data": data,
         "layout": layout
         | {
             "height": 64 + 92 * len(shown),
             "margin": {"l": 48, "r": 8, "t": 20, "b": 42},
-            "xaxis": {"anchor": f"y{len(shown)}" if len(shown) > 1 else "y", "showgrid": False}
-            | ({"type": "date"} if timed else {"tickprefix": "L"}),
+            "xaxis": along | {"nticks": 10},
             "annotations": notes,
             "shapes": [],
         },
+        "narrow": {"xaxis": along | {"nticks": 4}},
     }
