@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.budget import spell_ranks
 from reports.commands import DiffLine, command_diff
@@ -145,8 +146,8 @@ def _effect(name: str, change: dict[str, Any]) -> Effect | None:
     guess = words.about(after) if name.endswith("tokens") and isinstance(after, int) else spell(after)
     span = []
     if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before > 0:
-        share = (after / before - 1) * 100
-        span.append(words.signed_gib(after - before) if is_gib else f"{share:+.0f} %".replace("-", "−"))
+        moved = words.signed_gib(after - before) if is_gib else times_or_percent(before, after)
+        span += [moved.replace(" ", "\u00a0")] if moved else []
     if low is not None and high is not None and spell(low) != spell(high):
         span.append(f"{spell(low)} to {spell(high)}")
     return Effect(
