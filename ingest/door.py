@@ -36,17 +36,22 @@ def take_upload(request: HttpRequest, name: str = "") -> Accepted:
     earlier = known_key(sender, options)
     if earlier is not None:
         return Accepted(earlier, is_new=False)
-    return take_body(request, sender, options, name or request.headers.get("File-Name", ""))
+    return take_body(request, sender, options, name)
 
 
 def spend_upload(sender: Sender) -> None:
     """Counts an upload against the sender's rate, and looks for room in her team. Raises Refused (429, 409)."""
+    spend_rate(sender)
+    refuse_full(sender.team)
+
+
+def spend_rate(sender: Sender) -> None:
+    """Counts a log against the sender's rate. Raises Refused (429)."""
     limits = settings.KVDIAG_LIMITS
     if sender.user is None:
         rate.spend("upload", sender.address_hash, limits.anonymous_uploads_per_minute)
     else:
         rate.spend("upload", sender.key, limits.token_requests_per_minute)
-    refuse_full(sender.team)
 
 
 def announced_length(request: HttpRequest) -> int:
@@ -65,24 +70,29 @@ def announced_length(request: HttpRequest) -> int:
 def take_body(request: HttpRequest, sender: Sender, options: Options, name: str) -> Accepted:
     """One file, its bytes being the body."""
     length = announced_length(request)
-    name = plain_name(unquote(name)) if name else "server.log"
+    name = name_of(request, name)
     if length > sender.limit:
         raise too_large(length, sender.limit, name)
     if length == 0:
         raise empty()
     check_free_disk(length)
     encoding = request.headers.get("Content-Encoding", "")
-    limits = settings.KVDIAG_LIMITS
-    limit = limits.max_unpacked_bytes if encoding else sender.limit
-    with Arrival(limit) as arrival:
-        chunks = decoded(
-            body_of(request, length),
-            encoding,
-            max_bytes=limits.max_unpacked_bytes,
-            max_ratio=limits.max_unpacked_ratio,
-        )
-        arrival.take(name, chunks)
+    unpacked = settings.KVDIAG_LIMITS.max_unpacked_bytes
+    with Arrival(unpacked if encoding else sender.limit) as arrival:
+        arrival.take(name, body_chunks(request, length, encoding, unpacked=unpacked))
         return accept_upload(arrival, sender, options)
+
+
+def name_of(request: HttpRequest, name: str = "") -> str:
+    """What the log is called: by its address, by a header, or as nobody said."""
+    name = name or request.headers.get("File-Name", "")
+    return plain_name(unquote(name)) if name else "server.log"
+
+
+def body_chunks(request: HttpRequest, length: int, encoding: str, *, unpacked: int) -> Iterator[bytes]:
+    """The body without its content encoding, of which at most so many bytes may come out."""
+    ratio = settings.KVDIAG_LIMITS.max_unpacked_ratio
+    return decoded(body_of(request, length), encoding, max_bytes=unpacked, max_ratio=ratio)
 
 
 def body_of(request: HttpRequest, length: int) -> Iterator[bytes]:
@@ -159,14 +169,7 @@ def take_form(request: HttpRequest, sender: Sender) -> Accepted:
         raise too_large(length, sender.limit)
     check_free_disk(length)
     with Arrival(sender.limit) as arrival:
-        request.upload_handlers = [IntoArrival(request, arrival)]  # type: ignore[list-item]
-        fields = read_fields(request)
-        refuse_forged(request)
-        text = fields.get("text", "")
-        if text.strip():
-            arrival.take(PASTED, [text.encode()])
-        if not arrival.files:
-            raise empty()
+        fields = receive_form(request, arrival)
         chosen = sender_of(request, fields.get("team", "") or request.headers.get("Kvdiag-Team", ""))
         options = Options(
             name=plain_name(fields["name"]) if fields.get("name") else "",
@@ -180,6 +183,19 @@ def take_form(request: HttpRequest, sender: Sender) -> Accepted:
         if earlier is not None:
             return Accepted(earlier, is_new=False)
         return accept_upload(arrival, chosen, options)
+
+
+def receive_form(request: HttpRequest, arrival: Arrival) -> dict[str, str]:
+    """Takes the files and the pasted text of a form; its other fields. Raises Refused."""
+    request.upload_handlers = [IntoArrival(request, arrival)]  # type: ignore[list-item]
+    fields = read_fields(request)
+    refuse_forged(request)
+    text = fields.get("text", "")
+    if text.strip():
+        arrival.take(PASTED, [text.encode()])
+    if not arrival.files:
+        raise empty()
+    return fields
 
 
 def read_fields(request: HttpRequest) -> dict[str, str]:

@@ -13,6 +13,7 @@ from ingest.arrival import remove_all, remove_masked
 from ingest.ending import fail
 from ingest.lease import Turn, requeue_expired
 from ingest.models import State, Upload
+from ingest.passing import remove_abandoned
 from ingest.services import delete_upload
 from teams.audit import record
 from teams.models import Team
@@ -23,7 +24,11 @@ RECEIVING_KEPT_S = 6 * 3600  # an upload in parts that nobody continues
 
 
 def sweep() -> None:
-    """Queues what a lost worker or message left behind; gives up what has used its attempts."""
+    """Queues what a lost worker or message left behind; gives up what has used its attempts.
+
+    Removes what a web process that was killed had of a log that is not kept.
+    """
+    remove_abandoned()
     _, lost = requeue_expired()
     for upload in Upload.objects.filter(pk__in=lost):
         sentence = (

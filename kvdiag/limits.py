@@ -31,6 +31,8 @@ class SiteLimits:
     analysis_hard_s: int = 90  # its process is killed
     analysis_memory_bytes: int = 1 * GIB
     analysis_attempts: int = 3
+    max_passing_bytes: int = 32 * MIB  # a log that is answered within its request and not kept, unpacked
+    passing_soft_s: int = 20  # processor time for it
     lease_s: int = 30  # a running row whose worker has not answered for so long is queued again
     # Retention
     keep_anonymous_days: int = 7  # raw log and report

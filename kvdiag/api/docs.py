@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from ingest.answers import absolute
+from ingest.refusals import in_mib
 from kvdiag.api.problems import CODES
 from kvdiag.api.v1 import api
 from teams import access
@@ -49,6 +50,7 @@ def docs_page(request: HttpRequest) -> HttpResponse:
         "team": team,
         "operations": operations(),
         "codes": [(code, words.replace("`", "")) for code, words in CODES.items()],
+        "passing_limit": in_mib(settings.KVDIAG_LIMITS.max_passing_bytes),
         "limits": settings.KVDIAG_LIMITS.as_dict().items(),
     }
     return render(request, "api/docs.html", context)

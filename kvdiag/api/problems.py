@@ -28,7 +28,13 @@ CODES = {
     "not_ready": "409: the report is not ready yet; ask its status again.",
     "team_full": "409: the team keeps as many reports as it may.",
     "log_gone": "410: the log of this report is not kept; its figures are.",
+    "too_large": "413: the body is larger than the limit; `message` says what to do.",
+    "not_sglang": "422: the log has no start of an SGLang server.",
+    "unreadable": "422: the bytes are no text, or an archive that cannot be read.",
+    "out_of_time": "422: the log was not read in the time for an answer at once; send it as an upload.",
+    "out_of_memory": "422: the log took more memory than one may.",
     "too_many": "429: too many requests; Retry-After gives the seconds.",
+    "busy": "503: others’ logs are being read; Retry-After gives the seconds.",
     "internal": "500: our own mistake; the id finds it in the site's log.",
 }
 

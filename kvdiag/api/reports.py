@@ -12,6 +12,7 @@ from pydantic import Field
 from ingest.answers import absolute, described
 from ingest.door import take_upload
 from ingest.models import StoredReport, Upload
+from ingest.passing import analyse as read_in_passing
 from kvdiag.api.callers import Token, TokenOrNobody, caller, must, must_read, spend, team_of
 from kvdiag.api.problems import No, answers
 from kvdiag.api.schemas import LogLines, Made, ReportOut, ReportPage, ScenarioIn
@@ -54,6 +55,8 @@ RAW_BODY = {
         )
     ],
 }
+# Of the headers only the name has a meaning for a log that is not kept.
+PASSING_BODY = RAW_BODY | {"parameters": [each for each in RAW_BODY["parameters"] if each["name"] == "File-Name"]}
 
 
 def find(user: Any, report_id: str) -> Upload:
@@ -108,6 +111,21 @@ def send_report(request: HttpRequest) -> Any:
     body["status_url"] = absolute(request, f"/api/v1/reports/{made.upload.public_id}")
     body["delete_token"] = made.delete_token or None
     return Status(201 if made.is_new else 200, body)
+
+
+@router.post(
+    "/analyses",
+    auth=TokenOrNobody(),
+    openapi_extra=PASSING_BODY,
+    response=answers(200, dict[str, Any], 400, 411, 413, 415, 500, 503, 507),
+    summary="Read a log without keeping it",
+)
+def analyse(request: HttpRequest) -> Any:
+    """The document `kvdiag.report/1` at once. Nothing of the log stays here, and no report. `max_passing_bytes` of the
+    limits says up to which size; the rate is that of uploads.
+    """
+    request.user = caller(request)
+    return JsonResponse(read_in_passing(request))
 
 
 @router.get("/reports", auth=Token(), response=answers(200, ReportPage, 400), summary="List reports")

@@ -86,7 +86,8 @@ RULES: dict[str, Rule] = {
 
 # What the API asks of a person's token; the token has every scope.
 API: dict[tuple[str, str], Rule] = {
-    ("POST", "send_report"): Rule("editor"), ("GET", "list_reports"): Rule(SIGNED), ("GET", "read_report"): READ,
+    ("POST", "send_report"): Rule("editor"), ("POST", "analyse"): Rule("editor"),
+     ("GET", "list_reports"): Rule(SIGNED), ("GET", "read_report"): READ,
     ("DELETE", "delete_report"): Rule("editor"), ("GET", "read_document"): READ, ("GET", "read_findings"): READ,
     ("GET", "read_log"): READ, ("POST", "what_if"): READ, ("GET", "compare"): READ,
     ("POST", "restore_report"): Rule("editor"), ("GET", "list_deployments"): Rule(SIGNED),
@@ -354,16 +355,17 @@ def call(scene: Scene, client: Client, method: str, name: str) -> HttpResponse:
         "merge_deployment": {"into": deployment.public_id}, "change_finding": {"state": "acknowledged"},
         "make_share": {"days": 1}, "make_token": {"name": "x", "scopes": ["read"]},
     }  # fmt: skip
-    if name == "send_report":
+    if name in ("send_report", "analyse"):
         return client.post(path, b"a log\n", content_type="application/octet-stream")
     if method == "GET":
         return client.get(path, {"a": report, "b": report} if name == "compare" else None)
     return client.generic(method, path, json.dumps(bodies.get(name, {})), content_type="application/json")
 
 
-# Refusals that are right although the person may: merging a deployment into itself, revoking another's token.
-MEANT = {("merge_deployment", 422), ("drop_token", 404)}
-ANYBODYS = ("limits", "read_rules", "send_report")
+# Refusals that are right although the person may: merging a deployment into itself, revoking another's token, reading
+# what is no log.
+MEANT = {("merge_deployment", 422), ("drop_token", 404), ("analyse", 422)}
+ANYBODYS = ("limits", "read_rules", "send_report", "analyse")
 
 
 def told_by_api(person: str, method: str, name: str, answer: HttpResponse) -> list[str]:
