@@ -165,6 +165,8 @@ def redact(request: HttpRequest, public_id: str) -> HttpResponse:
             found = sharing_redaction.hide(upload, request.POST.get("text", ""), by=request.user)
         except sharing_redaction.Refused as refused:
             problem = str(refused)
+        except (Upload.DoesNotExist, FileNotFoundError):  # deleted meanwhile
+            raise Http404 from None
         else:
             if found:
                 messages.success(request, f"Hidden in {found} place{'' if found == 1 else 's'}.")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
 
-from ingest.models import StoredReport, Upload
+from ingest.models import State, StoredReport, Upload
 from reports.dashboard_search import remember_upload
 from reports.models import Alert, Comparison, TrackedFinding
 from reports.stored import log_files
@@ -37,6 +39,9 @@ def hide(upload: Upload, text: str, *, by: Any) -> int:
         raise Refused("This text is hidden already.")
     mask = "*" * len(text.encode())
     found = 0
+    upload.refresh_from_db(fields=["state"])
+    if upload.state != State.READY:
+        raise Refused("The log is still to be read, which would show the text again. Hide it once the report is there.")
 
     def masked(value: Any) -> Any:
         nonlocal found
@@ -51,12 +56,26 @@ def hide(upload: Upload, text: str, *, by: Any) -> int:
         return value
 
     with transaction.atomic():
+        # as it is now: what was hidden a moment ago must not come back with an older copy of the row
+        upload = Upload.objects.select_for_update().get(pk=upload.pk)
         _rewrite_rows(upload, masked)
         remember_upload(upload)
         record(by, "report.hide", team=upload.team, object=upload.public_id, characters=len(text))
     for file in log_files(upload):
-        found += _rewrite_file(file.path, text.encode(), mask.encode())
+        with _alone(file.path.parent):
+            found += _rewrite_file(file.path, text.encode(), mask.encode())
     return found
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One at a time: each writes the whole file anew, and would bring back what another hid meanwhile."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _rewrite_rows(upload: Upload, masked: Callable[[Any], Any]) -> None:

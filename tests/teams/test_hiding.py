@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from pathlib import Path
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.test import Client
 
-from ingest.models import StoredReport, Upload
+from ingest.models import State, StoredReport, Upload
 from reports import sharing_links, sharing_redaction, sharing_trash
 from reports.models import Comparison, TrackedFinding
 from reports.sharing_links import What, Wish
@@ -73,6 +76,49 @@ def test_hiding_keeps_line_numbers_and_byte_offsets(world: World, slipped: Store
 def test_what_cannot_be_hidden_is_refused(world: World, slipped: StoredReport, text: str) -> None:
     with pytest.raises(sharing_redaction.Refused):
         sharing_redaction.hide(slipped.upload, text, by=world.bob)
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING, State.FAILED])
+def test_nothing_is_hidden_in_a_log_that_is_still_to_be_read(world: World, slipped: StoredReport, state: State) -> None:
+    """What reads the log, or reads it once more, would write the text into a report again."""
+    Upload.objects.update(state=state)
+    answer = signed_in(world.bob).post(f"/r/{slipped.upload.public_id}/hide/", {"text": SLIP})
+    assert answer.status_code == 400 and "once the report is there" in answer.content.decode()
+
+
+def test_two_who_hide_at_once_both_succeed(
+    world: World, slipped: StoredReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the file is written anew for one, another asks: neither brings back what the other hid."""
+    (file,) = log_files(slipped.upload)
+    other, begun, results = "7.43", Barrier(2, timeout=10), []
+    replace = Path.replace
+
+    def slow(self: Path, target: Path) -> Path:
+        with suppress(BrokenBarrierError):
+            begun.wait(0.5)  # both have read the file, unless one waits for the other
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", slow)
+
+    def rewrite(text: str) -> None:
+        with sharing_redaction._alone(file.path.parent):
+            results.append(sharing_redaction._rewrite_file(file.path, text.encode(), b"*" * len(text)))
+
+    threads = [Thread(target=rewrite, args=(text,)) for text in (SLIP, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = file.path.read_text()
+    assert SLIP not in kept and other not in kept and sum(results) == 4
+
+
+def test_an_older_copy_of_the_row_brings_nothing_back(world: World, slipped: StoredReport) -> None:
+    first, second = (Upload.objects.get(pk=slipped.upload.pk) for _ in range(2))
+    sharing_redaction.hide(first, SLIP, by=world.bob)
+    sharing_redaction.hide(second, "7.43", by=world.bob)
+    assert SLIP not in everything_stored()
 
 
 def test_text_that_is_nowhere_is_said(world: World, slipped: StoredReport) -> None:
