@@ -167,6 +167,16 @@ def test_a_browser_is_sent_to_the_reports_own_address_at_once(client: Client) ->
     assert answer.status_code == 303 and answer["Location"] == f"/r/{Upload.objects.get().public_id}/"
 
 
+@pytest.mark.parametrize("charset", ["hex", "zlib", "rot13", "no-such"])
+def test_a_form_in_a_charset_that_is_none_is_refused_or_read(client: Client, charset: str) -> None:
+    part = b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nreport\r\n--x--\r\n'
+    answer = client.generic(
+        "POST", "/", part, content_type=f"multipart/form-data; boundary=x; charset={charset}", **JSON
+    )
+    assert answer.status_code in (201, 400)
+    assert answer.status_code == 201 or "could not be read" in answer.json()["error"]["message"]
+
+
 def test_an_empty_form_keeps_its_page_and_says_why(client: Client) -> None:
     answer = client.post("/", {"text": "  "}, headers={"accept": "text/html"})
     assert answer.status_code == 400 and b'role="alert"' in answer.content and b"<textarea" in answer.content
