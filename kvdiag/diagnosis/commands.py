@@ -7,8 +7,10 @@ import shlex
 from collections.abc import Sequence
 
 from kvdiag.diagnosis.arguments import MAX_ARGUMENTS, Value
+from kvdiag.diagnosis.defaults import known_fields
 from kvdiag.diagnosis.events.server_args import LaunchCommand
 from kvdiag.diagnosis.lazy import lazy
+from kvdiag.diagnosis.wrapping import NARROWEST, is_own_line
 
 MAX_LINES = 120  # of one command over several lines
 
@@ -70,6 +72,8 @@ _JSON_STRING = lazy(r'"((?:[^"\\]|\\.)*)"')
 _QUOTED_MODULE = lazy(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
 _ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
 _FLAG = lazy(r"\s*--[a-z][\w-]+(?:[ =]|$)")  # goes on a command whose backslash was forgotten
+_HOLDS_FLAG = lazy(r"(?:^|\s)--[a-z][\w-]+|^-[a-z]+(?:-[a-z]+)*(?:\s|$)")
+_ONE_WORD = lazy(r"\s*[\w./:+-]{1,200}\s*$")
 _VARIABLE = lazy(r"\$[\w({]")
 _NEXT_STATEMENT = lazy(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 
@@ -86,14 +90,42 @@ def join_lines(first: str, following: Sequence[str]) -> str:
     item, key = _ITEM.match(first), _KEY.match(first)
     if (item or (key and not key[1].strip("|>-' \""))) and not first.rstrip().endswith("\\"):
         return _items(first, following)
-    text, at = first.rstrip(), 0
-    while at < len(following) and (text.endswith("\\") or (at and _FLAG.match(following[at]))):
-        text = f"{text.removesuffix(chr(92)).rstrip()} {following[at].strip()}"
-        at += 1
+    text, at, last = first.rstrip(), 0, first
+    while at < len(following):
+        after = following[at]
+        if text.endswith("\\") or (at and _FLAG.match(after)):
+            text = f"{text.removesuffix(chr(92)).rstrip()} {after.strip()}"
+        elif _is_cut(last, after):
+            text = _mended(text, after)
+        else:
+            break
+        at, last = at + 1, after
     if key and at == 0 and _MODULE.search(first):
         rest = _items("", following)  # `command: [...]` above, `args:` below
         text = f"{text} {rest}".rstrip()
     return text
+
+
+def _is_cut(line: str, after: str) -> bool:
+    """Whether a terminal broke a command behind `line`: no backslash, and flags, or one's value, in the line after."""
+    if len(line) < NARROWEST or is_own_line(after) or _NEXT_STATEMENT.match(after):
+        return False
+    if _HOLDS_FLAG.search(after):
+        return True
+    words = line.split()
+    return bool(words and words[-1].startswith("--") and "=" not in words[-1] and _ONE_WORD.match(after))
+
+
+def _mended(text: str, after: str) -> str:
+    """The two joined: in the middle of a word, unless a flag ends the first part or begins the second."""
+    left, right = text.split()[-1], after.strip().split(None, 1)[0]
+    if right.startswith("--") or after[:1].isspace():
+        return f"{text} {after.strip()}"
+    if left.startswith("--") and "=" not in left:
+        fields = known_fields()
+        is_whole = field_name(left) in fields and field_name((left + right).partition("=")[0]) not in fields
+        return f"{text} {after.strip()}" if is_whole else text + after.strip()
+    return text + after.strip()
 
 
 def _is_list(text: str) -> bool:

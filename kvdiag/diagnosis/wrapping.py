@@ -64,6 +64,11 @@ _MEMORY: Final = lazy(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV]
 _BRACKET: Final = lazy(r"\s*\(\w+=\d")
 
 
+def is_own_line(text: str) -> bool:
+    """Whether a line begins as none does that goes on another: a log line, a prompt, a table, nothing at all."""
+    return bool(_OWN.match(text))
+
+
 class Wrap(NamedTuple):
     """How a file was wrapped: its width in characters, and whether words were cut (hard) or kept whole."""
 

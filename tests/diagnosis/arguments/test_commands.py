@@ -125,3 +125,53 @@ def test_a_shells_variable_is_no_value() -> None:
         "python3 -m sglang.launch_server --model-path ${MODEL} --tp-size $((${N}*8)) --dp-size=$N --page-size 16"
     )
     assert found == {"page_size": 16}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param(
+            ["$ python -m sglang.launch_server --model-path /models/m --load-format du", "mmy --tp 4"],
+            {"load_format": "dummy", "tp_size": 4},
+            id="in a value",
+        ),
+        pytest.param(
+            ["$ python -m sglang.launch_server --model-path /models/m --disable-cuda", "-graph --tp 4"],
+            {"disable_cuda_graph": True, "tp_size": 4},
+            id="in a flag's name",
+        ),
+        pytest.param(
+            ["$ python -m sglang.launch_server --model-path /models/m --load-format", "dummy --tp 4"],
+            {"load_format": "dummy", "tp_size": 4},
+            id="behind a flag",
+        ),
+        pytest.param(
+            ["$ python -m sglang.launch_server --model-path /models/m --tp 4", "--mem-fraction-static 0.8"],
+            {"tp_size": 4, "mem_fraction_static": 0.8},
+            id="between two flags",
+        ),
+        pytest.param(
+            ["$ python -m sglang.launch_server --model-path /models/m --mem-fraction-static", "0.8", "Loading"],
+            {"mem_fraction_static": 0.8},
+            id="a last value alone",
+        ),
+    ],
+)
+def test_a_command_broken_by_the_terminal_is_read_whole(lines: list[str], expected: dict[str, object]) -> None:
+    found = read_command(join_lines(lines[0], lines[1:]))
+    assert found == {"model_path": "/models/m"} | expected
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "[2026-11-29 09:00:00 TP0] server_args=ServerArgs(model_path='/models/other', flag='--tp 4')",
+        "INFO: use --tp 8 to spread the model",
+        "",
+        "Loading safetensors checkpoint shards",
+        "user@host:~$ python -m other --tp 4",
+    ],
+)
+def test_what_comes_after_a_command_is_not_part_of_it(after: str) -> None:
+    first = "$ python -m sglang.launch_server --model-path /models/m --mem-fraction-static 0.8"
+    assert read_command(join_lines(first, [after])) == {"model_path": "/models/m", "mem_fraction_static": 0.8}
