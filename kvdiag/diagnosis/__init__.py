@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from kvdiag.diagnosis.lines import Log
     from kvdiag.diagnosis.report import Report
+    from kvdiag.diagnosis.rules.checking import Checked
     from kvdiag.diagnosis.rules.thresholds import Thresholds
 
 
@@ -63,7 +64,13 @@ def diagnose(
     for number, case in enumerate(cases, 1):
         case.later = tuple(cases[number:])
     tell("rules", 0)
-    report = Report.of([(case, check_all(case)) for case in cases], reader.files, dict(reader.masked), held)
+
+    def checked() -> Iterator[tuple[Case, Checked]]:
+        for case in cases:
+            yield case, check_all(case)
+            case.launch.series.forget_points()  # written by now, and no rule looks at another launch's
+
+    report = Report.of(checked(), reader.files, dict(reader.masked), held)
     tell("done", 0)
     return report
 

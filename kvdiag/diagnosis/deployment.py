@@ -91,6 +91,11 @@ def _merge(into: Launch, other: Launch) -> None:
     nodes = len(into.each(ServerArgs)) or 1
     events = [_on_node(e, f"node{nodes}", clash) for e in other.events] if clash else other.events
     into.events.extend(events)
+    for (kind, rank), more in other.repeats.items():
+        more.last = _on_node(more.last, f"node{nodes}", clash)
+        known = into.repeats.setdefault((kind, more.last.rank if rank in clash else rank), more)
+        if known is not more:
+            known.join(more)
     into.series.merge(other.series)
     into.first_line = into.first_line or other.first_line
     if other.last_line is not None and other.first_line is not None and not other.has(ServerArgs):

@@ -30,7 +30,7 @@ from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.server_args import LaunchCommand, ServerArgs
-from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
+from kvdiag.diagnosis.events.serving import DecodeBatch, HealthCheckFailed, PrefillBatch, Retraction, RetractionAborted
 from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS
 from kvdiag.diagnosis.lines import LogLine
@@ -40,7 +40,11 @@ from kvdiag.diagnosis.series import Series
 E = TypeVar("E", bound=Event)
 
 MOST_UNREAD = 1_000  # lines that nothing reads; a log may hold a million, and a report shows few
+MOST_ALIKE = (
+    64  # of a rank, of each kind that may come a hundred thousand times: the rest is counted, the last one kept
+)
 BATCHES = (PrefillBatch, DecodeBatch)
+REPEATED = (Retraction, RetractionAborted, HealthCheckFailed)
 FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)
 _BARS = (ShardProgress, CaptureProgress)
 # A rank is listed when it prints one of these; where nobody does, when it prints one of the second.
@@ -92,12 +96,41 @@ class EventIndex:
 _NO_EVENTS = EventIndex(())
 
 
+@dataclass(slots=True)
+class Repeats:
+    """What one rank printed again and again, beyond the events that are kept of it.
+
+    requests  the sum of what the lines say; untold of them say nothing, or none
+    """
+
+    last: Event
+    times: int = 0
+    requests: int = 0
+    untold: int = 0
+
+    def add(self, event: Event) -> None:
+        """One more."""
+        requests = event.requests if isinstance(event, Retraction) else None
+        self.last = event
+        self.times += 1
+        self.requests += requests or 0
+        self.untold += not requests
+
+    def join(self, later: Repeats) -> None:
+        """Those of another file, later ones."""
+        self.last = later.last
+        self.times += later.times
+        self.requests += later.requests
+        self.untold += later.untold
+
+
 @dataclass
 class Launch:
     """One server start: its arguments, its events in order, how far it came.
 
     release     as the report document has it: exact, from, before, basis
     releases    the same as a range that can be compared
+    repeats     by kind and rank what came too often for all its events to be kept
     """
 
     number: int = 1
@@ -106,11 +139,13 @@ class Launch:
     commands: list[LaunchCommand] = field(default_factory=list)
     arguments: dict[str, Argument] = field(default_factory=dict)
     series: Series = field(default_factory=Series)
+    repeats: dict[tuple[type[Event], str], Repeats] = field(default_factory=dict)
     first_line: LogLine | None = None
     last_line: LogLine | None = None
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
     _unread: int = field(default=0, repr=False, compare=False)
+    _alike: dict[tuple[type[Event], str], int] = field(default_factory=dict, repr=False, compare=False)
     _index: EventIndex = field(default=_NO_EVENTS, repr=False, compare=False)
 
     def add(self, event: Event) -> None:
@@ -123,15 +158,30 @@ class Launch:
             self._unread += 1
             if self._unread <= MOST_UNREAD:
                 self.events.append(event)
+        elif isinstance(event, REPEATED):
+            self._repeat(event)
         else:
             self.events.append(event)
         self.first_line = self.first_line or event.line
         self.last_line = event.line
 
+    def _repeat(self, event: Event) -> None:
+        key = type(event), event.rank
+        count = self._alike[key] = self._alike.get(key, 0) + 1
+        if count <= MOST_ALIKE:
+            self.events.append(event)
+        else:
+            self.repeats.setdefault(key, Repeats(event)).add(event)
+
+    def count(self, kind: type[Event]) -> int:
+        """How many such events the log holds, those included that were only counted."""
+        return len(self._found((kind,), None)) + sum(r.times for (k, _), r in self.repeats.items() if k is kind)
+
     def forget(self, kept: list[Event]) -> None:
         """Give the memory of a launch back that is counted and not told; these events stay."""
         self.events = kept
         self.series = Series()
+        self.repeats, self._alike = {}, {}
         self.first_line = self.last_line = None
         self._index = _NO_EVENTS
 
@@ -270,4 +320,4 @@ def split_launches(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches)
     return launches
 
 
-__all__ = ["BATCHES", "FAILURES", "Launch", "moment", "natural", "split_launches"]
+__all__ = ["BATCHES", "FAILURES", "Launch", "Repeats", "moment", "natural", "split_launches"]

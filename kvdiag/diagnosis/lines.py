@@ -239,6 +239,8 @@ class _Page:
         self._prefixes: dict[bytes, tuple[str | None, str, str]] = {}
         self._harmless = Harmless()
         self._clocks: dict[tuple[str, str], str] = {}
+        self._texts: dict[str, str] = {}
+        self._long = ""  # the last long text
         self._taken = 0  # following lines that the last record took with it
         self._stands_for = 1  # batch lines
 
@@ -396,7 +398,7 @@ class _Page:
             yield LogLine(
                 self._file,
                 number,
-                peel_head(text),
+                self._once(peel_head(text)),
                 self._clock(date, clock),
                 intern(rank[1:]),
                 "",
@@ -415,6 +417,15 @@ class _Page:
                 self._clocks.clear()
             known = self._clocks[date, clock] = f"{date}T{clock}"
         return known
+
+    def _once(self, text: str) -> str:
+        """A text as one for all lines that say the same: every rank does, and every start again."""
+        if len(text) > _LONG:
+            self._long = self._long if text == self._long else text
+            return self._long
+        if len(self._texts) >= REMEMBERED:
+            self._texts.clear()
+        return self._texts.setdefault(text, text)
 
     def _peeled(
         self, segment: str, raw: bytes, number: int, data: bytes, begin: int, stop: int, ahead: bytes

@@ -83,9 +83,12 @@ def _of_another_launch(given: Mapping[str, Value], printed: Mapping[str, Value])
 def collect_arguments(launch: Launch, sources: Sources, releases: ReleaseRange) -> dict[str, Argument]:
     """All arguments with where each comes from."""
     found: dict[str, Argument] = {}
+    alike: dict[tuple[object, ...], Argument] = {}  # most of four hundred are None or False by default
     for name, value in sources.printed.items():
         origin, lines = _origin(name, value, sources, releases)
-        found[name] = Argument(value, origin, lines)
+        argument = Argument(value, origin, lines)
+        is_plain = value is None or isinstance(value, bool)
+        found[name] = alike.setdefault((value, origin, lines), argument) if is_plain else argument
     for name, value in sources.given.items():
         if not any(n in sources.printed for n in names_of(name)):
             found[name] = Argument(value, "given", sources.given_at)

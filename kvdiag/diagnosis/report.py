@@ -46,14 +46,15 @@ class Report:
     @classmethod
     def of(
         cls,
-        cases: Sequence[tuple[Case, Checked]],
+        cases: Iterable[tuple[Case, Checked]],
         files: Sequence[FileInfo],
         masked: dict[str, int],
         thresholds: Thresholds = DEFAULT_THRESHOLDS,
     ) -> Report:
         """From the checked cases of an upload; thresholds that are not kvdiag's own are named in it."""
         held = thresholds.to_document()
-        launches = [_launch(case, checked, files) for case, checked in cases]
+        notes: dict[tuple[str, ...], dict[str, str]] = {}
+        launches = [_launch(case, checked, files, notes) for case, checked in cases]
         started = max((launch["number"] for launch in launches), default=0)
         left_out = {"launches": {"read": len(launches), "all": started}} if started > len(launches) else {}
         return cls(
@@ -123,8 +124,15 @@ class _Lines:
         return found
 
 
-def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str, Any]:
+def _launch(
+    case: Case, checked: Checked, files: Sequence[FileInfo], notes: dict[tuple[str, ...], dict[str, str]]
+) -> dict[str, Any]:
+    """One launch of the document. `notes` holds what is said of the rules: hundreds of alike starts share it."""
     launch, lines = case.launch, _Lines(len(files) > 1)
+
+    def note(rule: str, title: str, because: str) -> dict[str, str]:
+        return notes.setdefault((rule, title, because), {"rule": rule, "title": title, "because": because})
+
     outcome = case.outcome
     failure = None
     if outcome.failure is not None:
@@ -153,10 +161,7 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         "version": dict(launch.release),
         "model": _model(launch),
         "parallel": _parallel(launch),
-        "arguments": {
-            name: {"value": a.value, "origin": a.origin, "lines": [lines.at(x) for x in a.lines]}
-            for name, a in launch.arguments.items()
-        },
+        "arguments": _arguments(launch, lines),
         "phases": [
             {
                 "phase": p.name,
@@ -190,10 +195,8 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
         "findings": [_finding(f, lines) for f in checked.findings],
         "turn": turn(case, checked).value,
         "checks": {
-            "passed": [{"rule": p.id, "title": p.title, "because": p.because} for p in checked.passed],
-            "not_applicable": [
-                {"rule": rule.id, "title": rule.title, "because": because} for rule, because in checked.not_applicable
-            ],
+            "passed": [note(p.id, p.title, p.because) for p in checked.passed],
+            "not_applicable": [note(rule.id, rule.title, because) for rule, because in checked.not_applicable],
         },
         "cleared": [{"claim": c.claim, "because": c.because, "lines": lines.all(c.lines)} for c in checked.cleared],
         "not_run": [{"rule": rule.id, "because": because} for rule, because in checked.not_run],
@@ -202,6 +205,15 @@ def _launch(case: Case, checked: Checked, files: Sequence[FileInfo]) -> dict[str
             for e in launch.each(NotUnderstood)[:MAX_NOT_UNDERSTOOD]
         ],
     }
+
+
+def _arguments(launch: Launch, lines: _Lines) -> dict[str, Any]:
+    """The arguments by name; those that are one and the same share what is written of them."""
+    written: dict[int, dict[str, Any]] = {}
+    for a in launch.arguments.values():
+        if id(a) not in written:
+            written[id(a)] = {"value": a.value, "origin": a.origin, "lines": [lines.at(x) for x in a.lines]}
+    return {name: written[id(a)] for name, a in launch.arguments.items()}
 
 
 def _ready_after(launch: Launch, start: str | None) -> float | None:

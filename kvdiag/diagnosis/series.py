@@ -98,6 +98,10 @@ class Series:
             self.points = self.points[::2]
             self._stride *= 2
 
+    def forget_points(self) -> None:
+        """Give the memory of what a plot shows back; counts, peaks and `edges` stay."""
+        self.points = [*[b for b in self.points if isinstance(b, DecodeBatch)][:1]]
+
     @property
     def mean_accept_length(self) -> float | None:
         """Mean of the printed accept lengths; None without speculation."""

@@ -7,6 +7,7 @@ line or a failure that ended the launch before. A draft model, a command or a ba
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -162,7 +163,9 @@ _CARRIED = (
 DEPLOYMENT = ("model_path", "nnodes", "tp_size", "pp_size", "disaggregation_mode")
 PLOTTED = 8  # starts of a file, the last ones, whose series keep all the points that a plot can show
 FEW_POINTS = 128  # that the earlier ones keep
-SPARE = 50  # launches kept whole beside those that are told
+SKETCHED = 24  # starts of a file, the last ones, behind which a series is thinned once more
+LEAST_POINTS = 32
+SPARE = 8  # launches kept whole beside those that are told, at either end
 TRACEBACK_LINES = 300
 LATER_S = 1.0
 
@@ -184,6 +187,8 @@ class Splitter:
         self.fault: Event | None = None  # the last thing that ends a launch
         self.summary: Event | None = None
         self.header: Event | None = None  # the last line that began a traceback with its rank
+        self._heads = most // 4 + SPARE  # launches that are still kept whole as the first ones
+        self._recent: deque[Launch] = deque()  # those behind them that are over and kept whole
 
     def take(self, event: Event) -> None:
         """One more event of the stream."""
@@ -216,7 +221,7 @@ class Splitter:
             # An issue thread gives the command below the error it is about.
             self.launches[0].events[:0] = self.waiting
             self.waiting = []
-        return [x for x in self.launches if x.has_traffic or any(not _is_anybodys(e) for e in x.events)]
+        return [x for x in self.launches if _is_told(x)]
 
     # One event
 
@@ -248,17 +253,24 @@ class Splitter:
             self.waiting = []
 
     def _open(self) -> None:
+        if self.launches and _is_told(self.launches[-1]):
+            self._keep(self.launches[-1])
         self.launches.append(Launch(number=len(self.launches) + 1))
-        # Of what is told, the first quarter comes from the head and the rest from the tail: with some to spare, as what
-        # turns out to be no launch is passed over in the end.
-        between = len(self.launches) - 1 - self.most - SPARE
-        if between > self.most // 4 + SPARE:
-            _outline(self.launches[between])
-        if len(self.launches) > PLOTTED:
-            self.launches[-PLOTTED - 1].series.thin(FEW_POINTS)
+        for behind, points in ((PLOTTED, FEW_POINTS), (SKETCHED, LEAST_POINTS)):
+            if len(self.launches) > behind:
+                self.launches[-behind - 1].series.thin(points)
         self.steps = {}
         self.ended = self.fired = self.results = False
         self.fault = self.summary = None
+
+    def _keep(self, launch: Launch) -> None:
+        """One more launch that is over; of many, those between the first quarter and the rest at the end shrink."""
+        if self._heads > 0:
+            self._heads -= 1
+            return
+        self._recent.append(launch)
+        if len(self._recent) > self.most - self.most // 4 + SPARE:
+            _outline(self._recent.popleft())
 
     def _command(self, event: LaunchCommand) -> None:
         current = self.launches[-1] if self.launches else None
@@ -329,6 +341,11 @@ class Splitter:
         if "T" not in (now.line.clock or "") and before - after > timedelta(hours=12):
             after += timedelta(days=1)  # a clock without a date went past midnight
         return after >= before + timedelta(seconds=LATER_S)
+
+
+def _is_told(launch: Launch) -> bool:
+    """Whether it is a launch of SGLang, and not only what any program prints."""
+    return launch.has_traffic or any(not _is_anybodys(e) for e in launch.events)
 
 
 def _is_anybodys(event: Event) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kvdiag.diagnosis.events.requests import RequestTooLong, SlotLeak
@@ -49,8 +50,8 @@ def serving_document(launch: Launch, reference: Reference, files: Sequence[FileI
     series = launch.series
     retractions = retractions_of(launch)
     leaks, health = launch.each(SlotLeak), launch.each(HealthCheckFailed)
-    aborted, refused = launch.each(RetractionAborted), launch.each(RequestTooLong)
-    if not launch.has_traffic and not retractions and not leaks and not health and not refused:
+    refused = launch.each(RequestTooLong)
+    if not launch.has_traffic and not retractions.times and not leaks and not health and not refused:
         return None
     return {
         "decode_batches": series.decode_batches,
@@ -69,25 +70,53 @@ def serving_document(launch: Launch, reference: Reference, files: Sequence[FileI
         "peak_throughput": series.peak_throughput,
         "peak_input_throughput": series.peak_input_throughput,
         "mean_accept_length": series.mean_accept_length,
-        "retractions": len(retractions),
-        "retracted_requests": sum(e.requests or 0 for e in retractions) if retractions else 0,
-        "aborted_requests": len(aborted),
+        "retractions": retractions.times,
+        "retracted_requests": retractions.requests,
+        "aborted_requests": launch.count(RetractionAborted),
         "refused_requests": len(refused),
         "leaks": [reference(e.line) for e in leaks[:20]],
         "health_failures": [reference(e.line) for e in health[:20]],
-        "retraction_lines": [reference(e.line) for e in retractions[:20]],
+        "retraction_lines": [reference(e.line) for e in retractions.events[:20]],
         "series": [_point(batch, reference) for batch in series.points],
     }
 
 
-def retractions_of(launch: Launch) -> list[Retraction]:
+@dataclass(frozen=True, slots=True)
+class PushBacks:
+    """The times the pool was full and requests went back to the queue.
+
+    times     how often, each time once
+    requests  how many the lines say went back
+    untold    of how many times the line does not say it, or says none
+    events    those that were kept, in order, the last one among them
+    """
+
+    times: int
+    requests: int
+    untold: int
+    events: tuple[Retraction, ...]
+
+
+def retractions_of(launch: Launch) -> PushBacks:
     """Each push-back once, in order: all ranks of a tensor group print it, so the fullest record of a group counts."""
     groups: dict[str, dict[str, list[Retraction]]] = {}
     for event in launch.each(Retraction):
         group = next((part for part in event.rank.split() if part.startswith("DP")), "")
         groups.setdefault(group, {}).setdefault(event.rank, []).append(event)
-    kept = [event for ranks in groups.values() for event in max(ranks.values(), key=len)]
-    return sorted(kept, key=lambda e: e.line.place)
+    times = requests = untold = 0
+    kept: list[Retraction] = []
+    for ranks in groups.values():
+        beyond = {rank: launch.repeats.get((Retraction, rank)) for rank in ranks}
+        fullest = max(ranks, key=lambda rank: len(ranks[rank]) + (more.times if (more := beyond[rank]) else 0))
+        events, more = ranks[fullest], beyond[fullest]
+        times += len(events)
+        requests += sum(e.requests or 0 for e in events)
+        untold += sum(not e.requests for e in events)
+        kept += events
+        if more is not None:
+            times, requests, untold = times + more.times, requests + more.requests, untold + more.untold
+            kept += [more.last] if isinstance(more.last, Retraction) else []
+    return PushBacks(times, requests, untold, tuple(sorted(kept, key=lambda e: e.line.place)))
 
 
 def _point(batch: DecodeBatch | PrefillBatch, reference: Reference) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _usage(case: Case) -> str | None:
 
 
 def _pushed(case: Case) -> str | None:
-    count = len(retractions_of(case.launch))
+    count = retractions_of(case.launch).times
     return f"requests were pushed back {count} times" if count else "no request was pushed back"
 
 

@@ -28,16 +28,17 @@ from kvdiag.diagnosis.traffic import retractions_of
 @rule(severity=Severity.WARNING)
 def check(case: Case) -> Iterator[Finding]:
     found = retractions_of(case.launch)
-    pushed = sum(e.requests or 1 for e in found)
-    if len(found) < case.thresholds.retractions:
+    pushed = found.requests + found.untold
+    if found.times < case.thresholds.retractions:
         return
     series = case.launch.series
     at = "" if series.peak_running is None else f", with up to {series.peak_running} running"
     yield Finding(
-        summary=f"Requests were pushed back {len(found)} times ({pushed} requests){at}: the KV pool is too"
+        summary=f"Requests were pushed back {found.times} times ({pushed} requests){at}: the KV pool is too"
         " small for them",
         why="Pushed-back requests are computed again. It is pressure on tokens, not an overflow of the GPU.",
-        evidence=cite(found[0], found[-1]) + ((Evidence(series.last.line),) if series.last is not None else ()),
+        evidence=cite(found.events[0], found.events[-1])
+        + ((Evidence(series.last.line),) if series.last is not None else ()),
         remedies=remedies(
             fewer_requests(case),
             more_conservative(case),

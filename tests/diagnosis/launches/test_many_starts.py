@@ -5,14 +5,20 @@ import io
 import pytest
 
 from kvdiag.diagnosis import diagnose, splitting
+from kvdiag.diagnosis.events import Matcher
+from kvdiag.diagnosis.launches import split_launches
 from kvdiag.diagnosis.limits import Limits
-from kvdiag.diagnosis.lines import Log
+from kvdiag.diagnosis.lines import LineReader, Log
 
 START = (
     b"[2025-03-08 12:29:13] server_args=ServerArgs(model_path='m', tp_size=1, mem_fraction_static=0.8)\n"
     b"[2025-03-08 12:29:14 TP0] Load weight begin. avail mem=78.00 GB\n"
     b"[2025-03-08 12:29:20] The server is fired up and ready to roll!\n"
 )
+
+
+def reader_of(raw: bytes) -> LineReader:
+    return LineReader([Log("x", io.BytesIO(raw))], Matcher().phrases)
 
 
 def test_of_too_many_starts_the_first_and_the_last_are_told_under_their_own_numbers() -> None:
@@ -75,3 +81,34 @@ def test_the_series_of_many_starts_are_thinned_and_their_counts_and_peaks_are_no
     assert {(found["decode_batches"], found["peak_running"], found["peak_token_usage"]) for found in serving} == {
         (300, 299, 0.89)
     }
+
+
+def test_of_a_hundred_thousand_push_backs_a_few_are_kept_and_all_are_counted() -> None:
+    line = "[2025-03-08 12:30:00 TP{}] KV cache pool is full. Retract requests. #retracted_reqs: {}\n"
+    raw = START + "".join(line.format(rank, n % 3) for n in range(1_000) for rank in range(2)).encode()
+    (launch,) = diagnose(Log("x", io.BytesIO(raw))).document["launches"]
+    serving = launch["serving"]
+    assert (serving["retractions"], serving["retracted_requests"]) == (1_000, 999)
+    assert serving["retraction_lines"] == list(range(4, 44, 2))
+    (finding,) = [found for found in launch["findings"] if found["rule"] == "retraction-storm"]
+    assert "1000 times (1333 requests)" in finding["summary"]
+    assert [piece["line"] for piece in finding["evidence"]] == [4, 2002]
+    assert sum(len(kept.events) for kept in split_launches(Matcher().read(reader_of(raw)))) < 200
+
+
+def test_starts_that_are_none_are_no_part_of_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What any program prints between two starts must not push a start that is told out of memory."""
+    monkeypatch.setattr(splitting, "SPARE", 0)
+    killed = b"[2025-03-08 12:30:00] Process was killed: exit code -9\n" * 2
+    whole = diagnose(Log("x", io.BytesIO(START * 40)), limits=Limits(launches=8)).document
+    mixed = diagnose(Log("x", io.BytesIO((START + killed) * 40)), limits=Limits(launches=8)).document
+    assert [x["number"] for x in mixed["launches"]] == [x["number"] for x in whole["launches"]]
+    assert all(launch["ranks"] for launch in mixed["launches"])
+
+
+def test_the_series_of_starts_long_past_are_thinned_once_more() -> None:
+    batch = "[2025-03-08 12:30:00 TP0] Decode batch, #running-req: {}, #token: 9, token usage: 0.50, #queue-req: 0\n"
+    raw = b"".join(START + "".join(batch.format(n) for n in range(100)).encode() for _ in range(30))
+    serving = [launch["serving"] for launch in diagnose(Log("x", io.BytesIO(raw))).document["launches"]]
+    assert [len(found["series"]) for found in serving] == [25] * 6 + [100] * 24
+    assert {(found["decode_batches"], found["peak_running"]) for found in serving} == {(100, 99)}
