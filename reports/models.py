@@ -149,6 +149,40 @@ class TrackedFinding(models.Model):
         return upload if upload is not None and upload.deleted_at is None else None
 
 
+class Opinion(models.Model):
+    """What one reader said of one finding of one report.
+
+    finding     its anchor on the report's page: the rule, and a number where a launch has several of one rule
+    engine      whose finding it was: a report made anew by a better engine is judged anew
+    reader_key  who said it: "user 7", or "sender" for whoever sent a report of nobody
+    reason      masked as a log is
+    """
+
+    class Says(models.TextChoices):
+        HELPFUL = "helpful", "Helpful"
+        WRONG = "wrong", "Wrong"
+
+    report = models.ForeignKey(StoredReport, on_delete=models.CASCADE, related_name="opinions")
+    launch_number = models.PositiveIntegerField()
+    finding = models.CharField(max_length=120)
+    rule = models.CharField(max_length=100)
+    engine = models.CharField(max_length=40)
+    reader_key = models.CharField(max_length=40)
+    says = models.CharField(max_length=10, choices=Says)
+    reason = models.CharField(max_length=500, blank=True)
+    said_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["report", "launch_number", "finding", "reader_key"], name="one_opinion_per_reader_and_finding"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.says}"
+
+
 class Badge(models.Model):
     """A picture for a README with the state of a deployment. Only the hash of its token is stored.
 

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from ingest.models import StoredReport, Upload
 from ingest.sender import prove_sent, sent_it
 from reports import sharing_redaction, sharing_trash
-from reports.models import Alert, Badge, Channel, Prediction, ShareLink, TrackedFinding
+from reports.models import Alert, Badge, Channel, Opinion, Prediction, ShareLink, TrackedFinding
 from teams import access
 from teams.access import Action
 from teams.audit import record
@@ -238,6 +238,9 @@ def export_lines(team: Team, *, whole: bool) -> Iterator[str]:
         "error_percent",
     ):
         yield line("prediction", row)
+    said = Opinion.objects.filter(report__upload__team=team)
+    for row in _rows(said, "report__upload__public_id", "launch_number", "rule", "engine", "says", "reason", "said_at"):
+        yield line("opinion", row)
     links = ShareLink.objects.filter(upload__team=team)
     for row in _rows(
         links, "upload__public_id", "hint", "what", "who", "created_at", "expires_at", "views", "revoked_at"

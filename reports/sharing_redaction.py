@@ -14,7 +14,7 @@ from django.db import transaction
 
 from ingest.models import State, StoredReport, Upload
 from reports.dashboard_search import remember_upload
-from reports.models import Alert, Comparison, TrackedFinding
+from reports.models import Alert, Comparison, Opinion, TrackedFinding
 from reports.stored import log_files
 from teams.audit import record
 from teams.models import Deployment
@@ -97,6 +97,9 @@ def _rewrite_rows(upload: Upload, masked: Callable[[Any], Any]) -> None:
     for alert in Alert.objects.filter(report__in=reports):
         alert.text = masked(alert.text)[:500]
         alert.save(update_fields=["text"])
+    for opinion in Opinion.objects.filter(report__in=reports).exclude(reason=""):
+        opinion.reason = masked(opinion.reason)[:500]
+        opinion.save(update_fields=["reason"])
     if upload.deployment_id is None:
         return
     for finding in TrackedFinding.objects.filter(deployment=upload.deployment_id):

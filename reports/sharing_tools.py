@@ -10,6 +10,7 @@ from django.urls import reverse
 from ingest.models import StoredReport, Upload
 from ingest.sender import is_nobodys, may_manage, sent_it
 from reports.deployments_predictions import kept_scenarios
+from reports.opinions import may_say, said_by
 from reports.scenarios import may_keep
 from teams import access
 from teams.access import Action
@@ -26,6 +27,7 @@ def tools_of(request: HttpRequest, upload: Upload, report: StoredReport) -> dict
     claims: list[Team] = []
     if upload.team_id is None and access.may(request.user, Action.CLAIM, upload):
         claims = [team for team in access.teams_of(request.user) if access.may(request.user, Action.UPLOAD, team)]
+    says = may_say(request, upload)
     return {
         "share_url": reverse("share_sheet", args=[upload.public_id]) if may_share(request, upload) else "",
         "claim_teams": claims,
@@ -36,6 +38,8 @@ def tools_of(request: HttpRequest, upload: Upload, report: StoredReport) -> dict
         "may_redact": upload.team_id is not None and access.may(request.user, Action.REDACT, upload),
         "may_pin": upload.deployment_id is not None and access.may(request.user, Action.EDIT, upload),
         "may_keep": may_keep(request, upload),
+        "may_say": says,
+        "said": said_by(request.user, report) if says else {},
         "kept": kept_scenarios(upload)[:20] if upload.team_id is not None else [],
         "report": report,
         "actions_more": "reports/team/report_actions.html",

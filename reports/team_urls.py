@@ -8,6 +8,7 @@ from reports import (
     dashboard,
     deployments,
     findings_list,
+    opinions_pages,
     scenarios,
     sharing,
     sharing_live,
@@ -33,6 +34,7 @@ urlpatterns = [
     path("r/<str:public_id>/sender/", sharing_pages.prove_sender, name="prove_sender"),
     path("r/<str:public_id>/claim/", sharing_pages.claim, name="claim"),
     path("r/<str:public_id>/hide/", sharing_pages.redact, name="redact"),
+    path("r/<str:public_id>/opinion/", opinions_pages.say_finding, name="say_finding"),
     path("r/<str:public_id>/scenarios/", scenarios.keep_scenario, name="keep_scenario"),
     path("scenarios/<int:scenario>/drop/", scenarios.drop_scenario, name="drop_scenario"),
     path("shares/<str:public_id>/revoke/", sharing.share_revoke, name="share_revoke"),
@@ -46,6 +48,7 @@ urlpatterns = [
     path("teams/<slug:slug>/notifications/", alerts_pages.channels, name="team_channels"),
     path("teams/<slug:slug>/notifications/<str:public_id>/", alerts_pages.channel_change, name="team_channel_change"),
     path("teams/<slug:slug>/links/", sharing_pages.team_links, name="team_links"),
+    path("teams/<slug:slug>/opinions/", opinions_pages.team_opinions, name="team_opinions"),
     path("teams/<slug:slug>/trash/", sharing_pages.team_trash, name="team_trash"),
     path("teams/<slug:slug>/export/", sharing_pages.export, name="team_export"),
 ]

@@ -31,6 +31,7 @@ class Action(StrEnum):
     EXPORT = "export"
     MANAGE = "manage"  # members, notifications, thresholds, retention, the trail
     CLAIM = "claim"
+    JUDGE = "judge"  # say of a finding that it is helpful or wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ NEEDS = {
     Action.REDACT: Need(Role.EDITOR, Scope.WRITE),
     Action.RESTORE: Need(Role.EDITOR, Scope.WRITE),
     Action.CLAIM: Need(Role.EDITOR, Scope.WRITE),
+    Action.JUDGE: Need(Role.VIEWER, Scope.WRITE),
     Action.MANAGE: Need(Role.OWNER, Scope.WRITE),
 }
 
@@ -72,6 +74,7 @@ TEAM_OF = {
     "reports.trackedfinding": "deployment__team",
     "reports.alert": "deployment__team",
     "reports.badge": "deployment__team",
+    "reports.opinion": "report__upload__team",
     "reports.channel": "team",
     "reports.delivery": "channel__team",
     "reports.savedview": "team",
@@ -83,6 +86,7 @@ UPLOAD_OF = {
     "ingest.storedreport": "upload__",
     "reports.sharelink": "upload__",
     "reports.comparison": "report__upload__",
+    "reports.opinion": "report__upload__",
 }
 
 

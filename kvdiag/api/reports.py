@@ -13,10 +13,10 @@ from ingest.answers import absolute, described
 from ingest.door import take_upload
 from ingest.models import StoredReport, Upload
 from ingest.passing import analyse as read_in_passing
-from kvdiag.api.callers import Token, TokenOrNobody, caller, must, must_read, spend, team_of
-from kvdiag.api.problems import No, answers
-from kvdiag.api.schemas import LogLines, Made, ReportOut, ReportPage, ScenarioIn
-from reports import sharing_trash
+from kvdiag.api.callers import SENDERS_TOKEN, Token, TokenOrNobody, caller, must, must_read, spend, team_of
+from kvdiag.api.problems import No, answers, not_allowed
+from kvdiag.api.schemas import LogLines, Made, OpinionIn, OpinionOut, ReportOut, ReportPage, ScenarioIn
+from reports import opinions, sharing_trash
 from reports.cursor import page
 from reports.dashboard import with_reports
 from reports.dashboard_search import found_reports
@@ -255,6 +255,59 @@ def _launch(document: dict[str, Any], number: int | None) -> dict[str, Any]:
     if launch is None:
         raise Http404
     return launch
+
+
+# --- What readers say -------------------------------------------------------------------------------------------------
+
+
+def said_of(request: HttpRequest, report_id: str) -> tuple[Any, StoredReport]:
+    """The caller and the report, if she may say of its findings what she thinks. Raises a 403 otherwise."""
+    request.user = spend(request)
+    upload = find(request.user, report_id)
+    if not opinions.may_say(request, upload):
+        raise not_allowed()
+    return request.user, stored_of(upload)
+
+
+def own_opinions(user: Any, stored: StoredReport) -> list[dict[str, Any]]:
+    """What the caller said of a report's findings."""
+    names = ("finding", "rule", "engine", "says", "reason", "said_at")
+    return [
+        {"launch": number, **{name: getattr(each, name) for name in names}}
+        for number, said in opinions.said_by(user, stored).items()
+        for each in said.values()
+    ]
+
+
+@router.get(
+    "/reports/{report_id}/opinions",
+    auth=TokenOrNobody(),
+    openapi_extra=SENDERS_TOKEN,
+    response=answers(200, list[OpinionOut], 409),
+    summary="What you said of its findings",
+)
+def read_opinions(request: HttpRequest, report_id: Path[Id]) -> Any:
+    """The caller's own answers."""
+    return own_opinions(*said_of(request, report_id))
+
+
+@router.put(
+    "/reports/{report_id}/opinions",
+    auth=TokenOrNobody(),
+    openapi_extra=SENDERS_TOKEN,
+    response=answers(200, list[OpinionOut], 409),
+    summary="Say that a finding is helpful or wrong",
+)
+def say_finding(request: HttpRequest, report_id: Path[Id], opinion: OpinionIn) -> Any:
+    """One answer a person and finding, which the next one replaces. Members, and the sender of nobody's report."""
+    user, stored = said_of(request, report_id)
+    number = _launch(stored.document, opinion.launch).get("number")
+    anchor = f"finding-{opinion.rule}" + (f"-{opinion.number}" if opinion.number > 1 else "")
+    try:
+        opinions.say(stored, number or 0, anchor, opinion.says or "", opinion.reason, by=user)
+    except opinions.Refused as refused:
+        raise No(422, "invalid", str(refused)) from None
+    return own_opinions(user, stored)
 
 
 @router.get("/compare", auth=TokenOrNobody(), response=answers(200, dict[str, Any], 409), summary="Compare two reports")

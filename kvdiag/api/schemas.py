@@ -162,6 +162,47 @@ class BaselineIn(Body):
     report: str = Field(max_length=40)
 
 
+class OpinionIn(Body):
+    """What the caller says of a finding; null takes an earlier answer back."""
+
+    launch: int | None = Field(None, ge=1, le=1_000_000, description="The last launch when left out")
+    rule: str = Field(max_length=100)
+    number: int = Field(1, ge=1, le=1000, description="Which one, where a launch has several of one rule")
+    says: Literal["helpful", "wrong"] | None
+    reason: str = Field("", max_length=500, description="Masked as a log is")
+
+
+class OpinionOut(Schema):
+    """What the caller said of a finding."""
+
+    launch: int
+    finding: str = Field(description="Its anchor on the report's page")
+    rule: str
+    engine: str
+    says: str
+    reason: str
+    said_at: datetime
+
+
+class ReasonOut(Schema):
+    """Why somebody said so."""
+
+    report: str
+    says: str
+    reason: str
+    said_at: datetime
+
+
+class RuleOpinionsOut(Schema):
+    """What a team's readers said of one rule, as one release of the engine ran it; the newest 20 reasons."""
+
+    rule: str
+    engine: str
+    helpful: int
+    wrong: int
+    reasons: list[ReasonOut]
+
+
 class BadgeOut(Schema):
     """A deployment's badge; `url` and `markdown` are there on the answer that makes it, and never again."""
 

@@ -22,6 +22,7 @@ from kvdiag.api.schemas import (
     ChannelOut,
     InvitationOut,
     MemberOut,
+    RuleOpinionsOut,
     RuleOut,
     SavedViewOut,
     ShareIn,
@@ -31,7 +32,7 @@ from kvdiag.api.schemas import (
     TokenIn,
     TokenOut,
 )
-from reports import sharing_links
+from reports import opinions, sharing_links
 from reports.cursor import page
 from reports.models import SavedView, ShareLink
 from reports.sharing_pages import export_lines
@@ -143,6 +144,34 @@ def read_views(request: HttpRequest) -> Any:
     return [
         {"id": each.public_id, "page": each.page, "name": each.name, "query": each.query, "is_own": bool(each.owner_id)}
         for each in SavedView.objects.filter(own, team=team_of(request)).order_by("pk")
+    ]
+
+
+@router.get(
+    "/team/opinions",
+    auth=Token(),
+    response=answers(200, list[RuleOpinionsOut]),
+    tags=["team"],
+    summary="What readers said of findings",
+)
+def read_team_opinions(request: HttpRequest) -> Any:
+    """Helpful and wrong by rule and engine, with the reasons that were given; for owners."""
+    user = spend(request)
+    must(user, Action.MANAGE, team_of(request))
+    return [
+        {
+            **{name: getattr(row, name) for name in ("rule", "engine", "helpful", "wrong")},
+            "reasons": [
+                {
+                    "report": each.report.upload.public_id,
+                    "says": each.says,
+                    "reason": each.reason,
+                    "said_at": each.said_at,
+                }
+                for each in row.reasons
+            ],
+        }
+        for row in opinions.counted(team_of(request), to=user)
     ]
 
 

@@ -66,6 +66,12 @@ def tone(ratio: float | None) -> str:
 
 
 @register.filter
+def of(mapping: dict[Any, Any] | None, key: Any) -> Any:
+    """What a mapping holds for a key that the template knows; None for nothing."""
+    return mapping.get(key) if mapping else None
+
+
+@register.filter
 def words(text: str) -> list[str]:
     """The words of a text, for a loop in a template."""
     return text.split()

@@ -159,7 +159,7 @@ def running(site: Site) -> None:
 def team_of(site: Site) -> None:
     """The team's pages, the sheet and the links it makes."""
     from ingest.models import Upload
-    from reports import sharing_links
+    from reports import opinions, sharing_links
     from reports.sharing_links import What, Who, Wish
     from teams.models import Deployment, Scope
     from teams.services import create_token, invite
@@ -177,6 +177,10 @@ def team_of(site: Site) -> None:
     newest = Deployment.objects.get(name="kimi-prod").uploads.order_by("-created_at").first()
     assert newest is not None
     alice = world.alice
+    opinions.say(newest.report, 1, "finding-fp8-kv-capacity", "helpful", by=world.bob)
+    opinions.say(
+        newest.report, 1, "finding-fp8-kv-capacity", "wrong", "The draft model lies on another card.", by=alice
+    )
     for name, address in (
         ("dashboard", "/dashboard/"),
         ("reports-list", "/reports/"),
@@ -192,6 +196,8 @@ def team_of(site: Site) -> None:
         *((f"team-{page or 'general'}", f"/teams/{world.team.slug}/{page and page + '/'}") for page in TEAM_PAGES),
     ):
         site.add(name, address, alice)
+    address = f"/r/{newest.public_id}/#finding-fp8-kv-capacity"
+    site.add("team-report-reason", address, alice, act=lambda page: page.get_by_text("Your reason").click())
     site.add("dashboard-empty", "/dashboard/", world.charlie)
     site.add("error-403", f"/teams/{world.team.slug}/trail/", world.vera)
     report = Upload.objects.get(public_id=site.reports["report-advice"])
@@ -209,7 +215,7 @@ def team_of(site: Site) -> None:
     site.add("invitation", invite(world.team, "another@example.org", "viewer", by=alice)[1])
 
 
-TEAM_PAGES = ("", "members", "tokens", "notifications", "links", "trash", "trail")
+TEAM_PAGES = ("", "members", "tokens", "notifications", "links", "trash", "opinions", "trail")
 
 
 def rest_of(site: Site) -> None:

@@ -76,6 +76,7 @@ RULES: dict[str, Rule] = {
     "redact": Rule("editor", "editor"), "share_sheet": Rule("editor", "editor"), "share_revoke": EDIT,
     "claim": EDIT, "deployment": READ, "deployment_change": EDIT, "pin_baseline": EDIT,
     "badge_sheet": Rule("editor", "editor"), "badge": PUBLIC,
+    "say_finding": Rule(None, "viewer"), "team_opinions": Rule("owner"),
     "prove_sender": Rule(None, OPEN), "keep_scenario": EDIT, "drop_scenario": EDIT,
     "shared": Rule("viewer", "viewer"), "shared_seen": Rule(None, "viewer"), "shared_log": READ,
     "shared_log_find": READ, "shared_log_some": READ, "shared_what_if": READ, "shared_json": READ,
@@ -95,6 +96,7 @@ API: dict[tuple[str, str], Rule] = {
     ("POST", "merge_deployment"): Rule("editor"), ("GET", "read_launches"): READ,
     ("GET", "read_predictions"): READ, ("DELETE", "drop_prediction"): Rule("editor"),
     ("PUT", "put_baseline"): Rule("editor"), ("DELETE", "drop_baseline"): Rule("editor"),
+    ("GET", "read_opinions"): READ, ("PUT", "say_finding"): READ, ("GET", "read_team_opinions"): Rule("owner"),
     ("GET", "read_badge"): Rule("editor"), ("POST", "make_badge"): Rule("editor"),
     ("DELETE", "drop_badge"): Rule("editor"),
     ("GET", "list_findings"): Rule(SIGNED), ("PATCH", "change_finding"): Rule("editor"),
@@ -253,7 +255,12 @@ def test_pages_are_read_by_those_who_may(scene: Scene) -> None:
 
 
 def test_changes_are_made_by_those_who_may(scene: Scene) -> None:
-    forms = {"keep_scenario": {"launch": "1"}, "claim": {"team": scene.world.team.slug, "delete_token": "shown once"}}
+    said = {"launch": "1", "finding": "finding-thin-slack-after-capture", "says": "wrong"}
+    forms = {
+        "keep_scenario": {"launch": "1"},
+        "say_finding": said,
+        "claim": {"team": scene.world.team.slug, "delete_token": "shown once"},
+    }
     wrong = []
     for person in PERSONS:
         for name in PAGES:
@@ -353,6 +360,7 @@ def call(scene: Scene, client: Client, method: str, name: str) -> HttpResponse:
     bodies: dict[str, Any] = {
         "what_if": {"change": {}}, "change_deployment": {}, "put_baseline": {"report": report},
         "merge_deployment": {"into": deployment.public_id}, "change_finding": {"state": "acknowledged"},
+        "say_finding": {"rule": "thin-slack-after-capture", "says": "wrong"},
         "make_share": {"days": 1}, "make_token": {"name": "x", "scopes": ["read"]},
     }  # fmt: skip
     if name in ("send_report", "analyse"):
