@@ -13,8 +13,20 @@ from kvdiag.diagnosis.lazy import lazy
 
 _DIGITS: Final = b"0123456789"
 _SHAPES: Final = 256  # more wordings than any log has
+# What journald, syslog, Kubernetes, Docker and Compose write before a line. No part of a host's name begins with a
+# digit, as those of an address do.
+_TIME = (
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+)
+_HOST = r"[A-Za-z][\w-]{0,62}(?:\.[A-Za-z][\w-]{0,62}){0,6}"
+_CARRIED = (
+    rf"(?:[A-Za-z][\w.-]{{0,62}} {{0,62}}\| {{1,2}})?(?:{_TIME} (?:std(?:out|err) [FP] )?)?"
+    rf"(?:{_HOST} [A-Za-z][\w.@-]{{0,62}}(?:\[\d{{1,10}}\])?: )?"
+)
 # A batch line of nothing but keys and figures. No figure holds two dots or a colon, as an address does.
 FIGURES: Final = re.compile(
+    rf"{_CARRIED}"
     r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?(?: [A-Z][A-Z_]{0,15}\d{1,6}){0,8}\] )?"
     r"[A-Za-z ]{1,40}(?:\[\d{1,12}\])?[.,] "
     r"(?:[#A-Za-z][#A-Za-z /().-]{0,60}: (?:-?\d{1,20}(?:\.\d{1,20})?%?|True|False)(?:, |,?$)){1,40}"
