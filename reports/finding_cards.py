@@ -77,14 +77,15 @@ def shown_findings(launch: Launch) -> list[ShownFinding]:
     """A launch's findings in the document's order within each severity, each with an anchor of its own."""
     found = [finding for finding in listed(launch, "findings") if isinstance(finding, dict)]
     found.sort(key=lambda finding: _rank(str(finding.get("severity"))))
+    context = dig(launch, "limits", "context_len")
     seen: Counter[str] = Counter()
-    shown = []
+    shown: list[ShownFinding] = []
     for finding in found:
         rule = str(finding.get("rule") or "finding")
         seen[rule] += 1
         anchor = f"finding-{rule}" if seen[rule] == 1 else f"finding-{rule}-{seen[rule]}"
         severity = finding.get("severity") if finding.get("severity") in words.SEVERITIES else "info"
-        shown.append(_shown(finding, rule, anchor, str(severity), first=not shown))
+        shown.append(_shown(finding, rule, anchor, str(severity), first=not shown, context=context))
     return shown
 
 
@@ -92,7 +93,9 @@ def _rank(severity: str) -> int:
     return words.SEVERITIES.index(severity) if severity in words.SEVERITIES else len(words.SEVERITIES)
 
 
-def _shown(finding: dict[str, Any], rule: str, anchor: str, severity: str, *, first: bool) -> ShownFinding:
+def _shown(
+    finding: dict[str, Any], rule: str, anchor: str, severity: str, *, first: bool, context: Any = None
+) -> ShownFinding:
     lines: dict[Any, tuple[str, list[Any]]] = {}
     for piece in listed(finding, "evidence"):
         refs = line_refs(piece.get("line"))
@@ -113,30 +116,33 @@ def _shown(finding: dict[str, Any], rule: str, anchor: str, severity: str, *, fi
         ranks=spell_ranks([str(rank) for rank in listed(finding, "ranks")]) if any(listed(finding, "ranks")) else "",
         evidence=tuple(evidence[:4]),
         more_evidence=max(0, len(evidence) - 4),
-        remedies=tuple(_remedy(remedy) for remedy in listed(finding, "remedies")),
+        remedies=tuple(_remedy(remedy, context) for remedy in listed(finding, "remedies")),
         open=first or severity in _ALWAYS_OPEN,
     )
 
 
-def _remedy(remedy: dict[str, Any]) -> ShownRemedy:
+def _remedy(remedy: dict[str, Any], context: Any = None) -> ShownRemedy:
+    """A remedy's words; `context` is the length of request that its counts of requests are of."""
     verb = {"raise": "Raise", "lower": "Lower", "set": "Set", "remove": "Remove"}.get(str(remedy.get("direction")), "")
     flag = str(remedy.get("flag") or "")
     to = remedy.get("to")
     if not flag.startswith("--") and flag.islower():
         verb, flag = ("", flag.capitalize()) if verb in ("Set", "") else (verb, flag)  # "Upgrade to …"
     title = " ".join(part for part in (verb, flag, f"to {to}" if to not in (None, "") else "") if part)
+    length = int(to) if flag == "--context-length" and str(to).isdecimal() else context
+    of = f" of {words.tokens(length)} tokens" if isinstance(length, int) and length > 0 else ""
     effects = tuple(
         effect
         for name, change in (dig(remedy, "effect") or {}).items()
         if isinstance(change, dict)
-        for effect in [_effect(str(name), change)]
+        for effect in [_effect(str(name), change, of=of if name == "requests" else "")]
         if effect
     )
     words_of = (str(remedy.get("cost") or ""), str(remedy.get("note") or ""))
     return ShownRemedy(title, tuple(command_diff(remedy)), effects, *words_of)
 
 
-def _effect(name: str, change: dict[str, Any]) -> Effect | None:
+def _effect(name: str, change: dict[str, Any], *, of: str = "") -> Effect | None:
     before, after, low, high = (change.get(key) for key in ("from", "to", "low", "high"))
     if after is None and before is None:
         return None
@@ -151,7 +157,7 @@ def _effect(name: str, change: dict[str, Any]) -> Effect | None:
     if low is not None and high is not None and spell(low) != spell(high):
         span.append(f"{spell(low)} to {spell(high)}")
     return Effect(
-        EFFECT_NAMES.get(name, name.replace("_gib", "").replace("_", " ").capitalize()),
+        f"Requests{of}" if of else EFFECT_NAMES.get(name, name.replace("_gib", "").replace("_", " ").capitalize()),
         spell(before) if before is not None else "none",
         f"≈ {guess}{unit}" if after is not None else "none",
         ", ".join(span),

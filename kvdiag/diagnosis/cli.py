@@ -109,6 +109,7 @@ _CHANGES = {
     "--cuda-graph-max-bs": "another largest batch to capture",
     "--hicache-ratio": "a host tier of so many times the pool",
     "--hicache-size-gb": "a host tier of so many GB (10^9) a rank",
+    "--card": "a card of another size: H200, L40S, …",
     "--free-gib": "asked: the fraction that leaves so much free",
     "--tokens": "asked: the fraction that holds so many tokens",
     "--request-tokens": "the length of a request, to count requests at",
@@ -175,10 +176,12 @@ def _diagnose(options: argparse.Namespace) -> int:
     if thresholds is None:
         return UNREADABLE
     uploads = [[name] for name in options.files] if options.each else [options.files]
-    return max(_one_upload(names, options.format, thresholds) for names in uploads)
+    named = options.each and len(uploads) > 1
+    return max(_one_upload(names, options.format, thresholds, named=named) for names in uploads)
 
 
-def _one_upload(names: Sequence[str], form: str, thresholds: Thresholds) -> int:
+def _one_upload(names: Sequence[str], form: str, thresholds: Thresholds, *, named: bool = False) -> int:
+    """Read, diagnose and show one upload; `named` puts its file's name above a report in text or Markdown."""
     from kvdiag.diagnosis.rules.rule import Severity
     from kvdiag.diagnosis.text import render
 
@@ -191,12 +194,22 @@ def _one_upload(names: Sequence[str], form: str, thresholds: Thresholds) -> int:
         sys.stdout.write(offline_page(report.document))
     else:
         colour = form == "text" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        if named and form in ("text", "markdown") and report.is_sglang:
+            sys.stdout.write(f"{_heading(names[0], form)}\n\n")
         sys.stdout.write(render(report, form, colour))
     sys.stdout.flush()
     if not report.is_sglang:
         print(f"kvdiag: {_plain(', '.join(names))}: no line of an SGLang server was found in it", file=sys.stderr)
         return UNREADABLE
     return FOUND if report.worst in (Severity.CRITICAL, Severity.WARNING) else CLEAN
+
+
+def _heading(name: str, form: str) -> str:
+    if form == "text":
+        return _plain(name)
+    from kvdiag.diagnosis.markdown import escape
+
+    return f"## {escape(_plain(name))}"
 
 
 def _what_if(options: argparse.Namespace) -> int:

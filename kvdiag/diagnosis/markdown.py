@@ -14,11 +14,13 @@ from kvdiag.diagnosis.text import (
     alike,
     budget_in_words,
     has_one_reading,
+    identity,
     is_capped,
     line_reference,
     one_reading_in_words,
     overflow_in_words,
     overflowed_card,
+    signed,
     summed,
     threshold_in_words,
     whose_memory,
@@ -71,6 +73,9 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
     head = f"Launch {launch['number']}: {launch['outcome']}" if several else launch["outcome"].capitalize()
     yield f"### {head}"
     yield ""
+    if facts := " · ".join(escape(fact) for fact in identity(launch)):
+        yield facts
+        yield ""
     yield f"**{escape(launch['verdict'])}**"
     yield ""
     failing = failing_ranks(launch)
@@ -86,13 +91,14 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         for row in summed(rank["entries"]):
             name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| {name} | {row['gib']:.2f} | {row['basis']} | {where} |"
-        yield f"| Free | {rank['free_gib']:.2f} | printed | {escape(line_reference(rank.get('free_line'), names))} |"
+            yield f"| {name} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
+        where = escape(line_reference(rank.get("free_line"), names))
+        yield f"| Free | {signed(rank['free_gib'], 2)} | printed | {where} |"
         for row in summed(rank.get("later") or []):
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| then {NAMES[row['pool']]} | {row['gib']:.2f} | {row['basis']} | {where} |"
+            yield f"| then {NAMES[row['pool']]} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
         where = escape(line_reference(rank["opening_line"], names)) if rank.get("opening_line") is not None else ""
-        yield f"| First reading | {rank['opening_gib']:.2f} | {rank.get('opening_basis') or ''} | {where} |"
+        yield f"| First reading | {signed(rank['opening_gib'], 2)} | {rank.get('opening_basis') or ''} | {where} |"
         yield ""
     oom = overflowed_card(launch)
     if oom is not None:
@@ -100,8 +106,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield f"| Memory of {escape(overflow_in_words(oom))} | GiB | basis | lines |"
         yield "| --- | ---: | --- | --- |"
         for share in oom["card"]:
-            yield f"| {CARD_PARTS[share['part']]} | {share['gib']:.2f} | {share['basis']} | {where} |"
-        yield f"| The card | {oom['capacity_gib']:.2f} | printed | {where} |"
+            yield f"| {CARD_PARTS[share['part']]} | {signed(share['gib'], 2)} | {share['basis']} | {where} |"
+        yield f"| The card | {signed(oom['capacity_gib'], 2)} | printed | {where} |"
         yield ""
     budget = (launch["kv_cache"] or {}).get("budget")
     if budget and budget.get("kv_gib") is not None:

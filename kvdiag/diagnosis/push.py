@@ -208,6 +208,8 @@ def push(site: Site, names: Sequence[str], *, wait: float) -> int:
         _say(f"{failure.filename}: {failure.strerror}")
         return FAILED
     try:
+        if all(_size(stream) == 0 for _, stream in files):
+            raise NotSent(_nothing_in(names))
         made = site.send(files)
         print(made["url"], flush=True)
         document = site.document(made, wait) if wait else None
@@ -222,6 +224,14 @@ def push(site: Site, names: Sequence[str], *, wait: float) -> int:
     for line in _verdicts(document):
         print(line)
     return FOUND if _has_findings(document) else CLEAN
+
+
+def _nothing_in(names: Sequence[str]) -> str:
+    """Files without a byte, in words."""
+    if names == ["-"]:
+        return "nothing came through the pipe; a server writes its log to standard error: add 2>&1 before it."
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names)} {verb} empty: nothing was sent."
 
 
 def _spooled(stream: IO[bytes]) -> IO[bytes]:

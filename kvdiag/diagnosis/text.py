@@ -46,7 +46,7 @@ def render(report: Report, form: str, colour: bool = False) -> str:
         from kvdiag.diagnosis.markdown import to_markdown
 
         return printable(to_markdown(report.document))
-    return "\n".join(_Terminal(report.document, colour).lines()) + "\n"
+    return "".join(f"{line}\n" for line in _Terminal(report.document, colour).lines())
 
 
 def printable(text: str) -> str:
@@ -79,7 +79,19 @@ def number(value: Any) -> str:
         return "none" if value is None else str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return signed(value, 2) if isinstance(value, float) else str(value)
+
+
+def signed(value: float, digits: int) -> str:
+    """A figure with so many decimals; a real minus sign before what is below zero, none before what rounds to it."""
+    text = f"{value:,.{digits}f}"
+    return text.replace("-", "" if float(text.replace(",", "")) == 0 else "−")
+
+
+def request_length(remedy: dict[str, Any], context: int | None) -> int | None:
+    """Tokens of the requests that a remedy counts: the context's, or those of the context it sets."""
+    to = str(remedy["to"]) if remedy.get("to") is not None else ""
+    return int(to) if remedy["flag"] == "--context-length" and to.isdecimal() else context
 
 
 def threshold_in_words(one: dict[str, Any]) -> str:
@@ -180,6 +192,33 @@ def _had_as_much(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(a is None or b is None or abs(a - b) < 1 for a, b in pairs)
 
 
+def identity(launch: dict[str, Any]) -> Iterator[str]:
+    """Model, GPUs, driver, layout and release of a launch, as far as the log tells."""
+    path = launch["model"]["path"] or launch["model"]["architecture"]
+    if path:
+        yield str(path).rstrip("/").rsplit("/", 1)[-1]
+    gpu = launch.get("gpu") or {}
+    if gpu.get("count"):
+        yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
+    if gpu.get("driver"):
+        yield f"driver {gpu['driver']}"
+    layout = [
+        f"{size} nodes" if key == "nodes" else f"{key.upper()} {size}"
+        for key, size in launch["parallel"].items()
+        if size and size > 1
+    ]
+    if layout:
+        yield ", ".join(layout)
+    release = launch["version"]
+    if release.get("exact"):
+        yield f"SGLang {release['exact']}"
+    elif release.get("from") or release.get("before"):
+        since, before = release.get("from"), release.get("before")
+        yield "SGLang " + ", ".join(
+            x for x in (f"{since} or later" if since else "", f"before {before}" if before else "") if x
+        )
+
+
 def has_one_reading(rank: dict[str, Any]) -> bool:
     """Whether nothing is booked between a rank's first reading and its last: a table would have one figure."""
     return rank["opening_gib"] is not None and not rank["entries"] and not rank.get("later")
@@ -204,6 +243,7 @@ class _Terminal:
         self.document = document
         self.colour = colour
         self.names = [file["name"] for file in document["upload"]["files"]]
+        self.request_tokens: int | None = None  # the length of request that a launch's counts of requests are of
 
     def paint(self, text: str, tone: str) -> str:
         text = printable(text)
@@ -222,9 +262,10 @@ class _Terminal:
             yield "Masked: " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in masked.items())
 
     def _launch(self, launch: dict[str, Any]) -> Iterator[str]:
+        self.request_tokens = (launch.get("limits") or {}).get("context_len")
         several = len(self.document["launches"]) > 1
         facts = [f"Launch {launch['number']}"] if several else []
-        facts += [launch["outcome"], *self._identity(launch)]
+        facts += [launch["outcome"], *identity(launch)]
         yield self.paint(printable(" · ".join(facts)), launch["outcome"])
         yield self.paint(launch["verdict"], "bold")
         yield ""
@@ -252,31 +293,6 @@ class _Terminal:
             )
             yield f"{told} not understood: {where}."
         yield ""
-
-    def _identity(self, launch: dict[str, Any]) -> Iterator[str]:
-        path = launch["model"]["path"] or launch["model"]["architecture"]
-        if path:
-            yield str(path).rstrip("/").rsplit("/", 1)[-1]
-        gpu = launch.get("gpu") or {}
-        if gpu.get("count"):
-            yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
-        if gpu.get("driver"):
-            yield f"driver {gpu['driver']}"
-        layout = [
-            f"{size} nodes" if key == "nodes" else f"{key.upper()} {size}"
-            for key, size in launch["parallel"].items()
-            if size and size > 1
-        ]
-        if layout:
-            yield ", ".join(layout)
-        release = launch["version"]
-        if release.get("exact"):
-            yield f"SGLang {release['exact']}"
-        elif release.get("from") or release.get("before"):
-            since, before = release.get("from"), release.get("before")
-            yield "SGLang " + ", ".join(
-                x for x in (f"{since} or later" if since else "", f"before {before}" if before else "") if x
-            )
 
     def _memory(self, launch: dict[str, Any]) -> Iterator[str]:
         failing = failing_ranks(launch)
@@ -310,7 +326,8 @@ class _Terminal:
         share = size / opening if opening else 0.0
         bar = "█" * max(0, round(24 * share)) or ("▏" if size > 0.005 else "")
         where = " ".join(line_reference(x, self.names) for x in lines[:4] if x is not None)
-        return f"  {name:<26}{size:>9.2f}  {share:>6.1%}  {bar:<24} {basis or '':<8} {where}".rstrip()
+        percent = f"{signed(100 * share, 1)}%"
+        return f"  {name:<26}{signed(size, 2):>9}  {percent:>6}  {bar:<24} {basis or '':<8} {where}".rstrip()
 
     def _budget(self, launch: dict[str, Any]) -> Iterator[str]:
         cache = launch["kv_cache"] or {}
@@ -377,6 +394,8 @@ class _Terminal:
             between = f" ({low} to {high})" if low != high and "low" in effect and "high" in effect else ""
             before = f"{number(effect['from'])} → " if effect.get("from") is not None else ""
             name = figure.replace("_", " ").replace("kv ", "KV ").replace(" gib", " GiB")
+            if figure == "requests" and (length := request_length(remedy, self.request_tokens)):
+                name = f"requests of {length:,} tokens"
             yield printable(f"      {name}: {before}about {number(effect['to'])}{between}")
         for sentence in (remedy.get("note"), remedy["cost"]):
             if sentence:

@@ -137,6 +137,26 @@ def test_a_file_that_is_not_there_is_said(fake: FakeSite, capsys: pytest.Capture
     assert "No such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_empty_files_are_said_and_not_sent(
+    fake: FakeSite, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [str(tmp_path / f"{number}.log") for number in range(count)]
+    for name in names:
+        Path(name).touch()
+    assert push.push(site(fake), names, wait=0) == 2
+    said = capsys.readouterr().err
+    assert all(name in said for name in names) and "empty: nothing was sent" in said and "curl" not in said
+    assert not fake.bodies
+
+
+def test_an_empty_file_beside_a_full_one_is_sent_with_it(fake: FakeSite, tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch()
+    (tmp_path / "b.log").write_text("x")
+    assert push.push(site(fake), [str(tmp_path / "a.log"), str(tmp_path / "b.log")], wait=0) == 0
+    assert len(fake.bodies) == 1
+
+
 # --- watch ------------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.cli import main
-from kvdiag.diagnosis.text import render
+from kvdiag.diagnosis.text import render, signed
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 
@@ -133,7 +133,7 @@ def test_one_reading_alone_makes_a_sentence_and_no_table(case: str, form: str) -
 
 
 def test_a_prediction_without_spread_has_no_range() -> None:
-    effects = [line for line in text_of("vlm-gdn-warmup-ascend").splitlines() if "requests: " in line]
+    effects = [line for line in text_of("vlm-gdn-warmup-ascend").splitlines() if "requests of " in line]
     assert effects and not any(" to " in line for line in effects)
     assert "(2,518,353 to 2,519,964)" in text_of("vlm-gdn-warmup-ascend")
 
@@ -171,3 +171,46 @@ def test_two_logs_of_one_name_are_told_apart_and_a_reason_is_given_once(capsys: 
     shown = capsys.readouterr().out
     assert shown.startswith("log.txt, launch 1 → log.txt, launch 2\n")
     assert shown.count("does not say which fraction was in effect") == 1
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_less_than_nothing_has_a_real_minus_sign_and_nothing_has_none(form: str) -> None:
+    with (CORPUS / "deepseek-v41-flash-3x-gb10-args-dict" / "log.txt").open("rb") as log:
+        shown = render(diagnose(log), form)
+    rows = [line for line in shown.splitlines() if "CUDA graphs, draft" in line or "Workspaces, draft" in line]
+    assert len(rows) == 2 and all("−0." in row for row in rows)
+    assert not any("-0." in row or "−0.0%" in row or "−0.00" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "said"), [(-0.004, 2, "0.00"), (-0.006, 2, "−0.01"), (0.0, 1, "0.0"), (-1234.5, 1, "−1,234.5")]
+)
+def test_a_sign_is_kept_only_where_a_digit_is(value: float, digits: int, said: str) -> None:
+    assert signed(value, digits) == said
+
+
+def test_a_count_of_requests_says_how_long_they_are() -> None:
+    text = text_of("llama31-8b-lora-notebook-three-adapters")
+    assert "requests of 131,072 tokens: 0 → about 6" in text
+    assert "requests: " not in text
+
+
+def test_markdown_says_what_was_launched_on_what() -> None:
+    with (CORPUS / "deepseek-v41-flash-3x-gb10-args-dict" / "log.txt").open("rb") as log:
+        head = render(diagnose(log), "markdown").split("**")[0]
+    assert "DeepSeek-V4.1-Flash · 1 × GPU · TP 3, EP 3, 3 nodes · SGLang 0.5.20 or later, before 0.5.21" in head
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_each_report_of_several_has_its_name_and_one_blank_line_before_the_next(
+    form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    logs = [str(CORPUS / case / "log.txt") for case in ("t4-cuda-oom-single-line", "kimi-k25-8gpu")]
+    other = tmp_path / "notes.txt"
+    other.write_text("no server here\n")
+    main(["diagnose", "--each", "--format", form, logs[0], str(other), logs[1]])
+    out = capsys.readouterr().out
+    assert all(name in out.replace("\\", "") for name in logs) and "notes.txt" not in out
+    assert "\n\n\n" not in out
+    main(["diagnose", "--format", form, logs[0]])
+    assert logs[0] not in capsys.readouterr().out

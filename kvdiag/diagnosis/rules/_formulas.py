@@ -13,8 +13,8 @@ def gib(size: float) -> str:
 
 
 def worked(symbols: str, figures: str) -> str:
-    """A formula in words, and with the figures in it; in words alone where the log lacks one."""
-    return f"{symbols}: {figures}" if figures else symbols
+    """A formula in words, and with the figures in it; "" where the log lacks one: nobody can check words alone."""
+    return f"{symbols}: {figures}" if figures else ""
 
 
 def wanted(case: Case) -> str:
@@ -37,7 +37,7 @@ def beyond_reserve(case: Case, free: Bytes | None, name: str = "free after the p
     symbols = f"{name} − opening × (1 − mem_fraction_static)"
     kept = reserve(case)
     if free is None or kept is None or case.opening_size is None or case.fraction is None:
-        return symbols
+        return worked(symbols, "")
     outside = f"{gib(case.opening_size)} × (1 − {case.fraction:g})"
     return worked(symbols, f"{gib(free)} − {outside} = {gib(free - kept)}")
 

@@ -25,6 +25,7 @@ from kvdiag.diagnosis.rules.rule import SECTIONS, Rule
 from kvdiag.diagnosis.rules.scores import FILE
 from kvdiag.diagnosis.rules.thresholds import DEFAULT_THRESHOLDS, Unit
 from kvdiag.diagnosis.texts import Log
+from kvdiag.diagnosis.wording import EXAMINED
 
 
 @dataclass(frozen=True)
@@ -165,11 +166,17 @@ def _page(rule: Rule, result: Score) -> str:
 
 
 def releases_in_words(releases: str) -> str:
-    """ "0.5.3.." as "0.5.3 and later"."""
+    """ "0.5.3.." as "0.5.3 to 0.5.23, the last one examined"."""
     first, dots, last = releases.partition("..")
     if not dots:
         return first
-    return f"{first} to {last}" if first and last else f"{first} and later" if first else f"up to {last}"
+    return (
+        f"{first} to {last}"
+        if first and last
+        else f"{first} to {EXAMINED[-1]}, the last one examined"
+        if first
+        else f"up to {last}"
+    )
 
 
 def _index(scores: Mapping[str, Score]) -> str:

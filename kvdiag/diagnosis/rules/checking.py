@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
+from kvdiag.diagnosis.rules._pricing import FRACTION
 from kvdiag.diagnosis.rules._promises import completed
 from kvdiag.diagnosis.rules.clearing import cleared_suspects, figures_of
-from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding, Rule, Severity
+from kvdiag.diagnosis.rules.rule import Case, Cleared, Direction, Finding, Remedy, Rule, Severity
 
 HEALTHY = "no-fault"
+NEEDS_AT_LEAST = ("pool-below-one-request", "weights-exceed-static-budget", "negative-token-budget")
+"""Rules that raise the fraction to the least value that serves; the others raise it as far as it may go."""
 NOTHING_SEEN = "the log shows nothing of the kind"
 
 
@@ -81,8 +84,36 @@ def check_all(case: Case) -> Checked:
     if any(x.severity in (Severity.CRITICAL, Severity.WARNING) for x in checked.findings):
         checked.findings = [x for x in checked.findings if x.rule != HEALTHY]  # its figures alone are healthy
     checked.findings.sort(key=_order)
+    checked.findings = with_one_fraction(checked.findings)
     checked.cleared = cleared_suspects(case, checked.findings)
     return checked
+
+
+def with_one_fraction(findings: list[Finding]) -> list[Finding]:
+    """The findings with one value for --mem-fraction-static, where several would lower it, or raise it, to their own.
+
+    The lowest of those that lower it serves all. Of those that raise it the first does, where it is not less than
+    what another needs at the least; else the highest.
+    """
+    offers = [(x, r) for x in findings for r in x.remedies if r.flag == FRACTION and r.to is not None]
+    grave = [(x, r) for x, r in offers if x.severity in (Severity.CRITICAL, Severity.WARNING)] or offers
+    down = [r for _, r in grave if r.direction is Direction.LOWER]
+    up = [r for _, r in grave if r.direction is not Direction.LOWER]
+    chosen: dict[bool, Remedy] = {}
+    if down:
+        chosen[True] = min(down, key=lambda r: float(r.to or 0))
+    if up:
+        least = max((float(r.to or 0) for x, r in grave if r in up and x.rule in NEEDS_AT_LEAST), default=0.0)
+        first = up[0]
+        chosen[False] = first if float(first.to or 0) >= least else max(up, key=lambda r: float(r.to or 0))
+
+    def agreed(remedy: Remedy) -> Remedy:
+        one = chosen.get(remedy.direction is Direction.LOWER)
+        if remedy.flag != FRACTION or remedy.to is None or one is None or one.to == remedy.to:
+            return remedy
+        return dataclasses.replace(one, direction=remedy.direction)
+
+    return [dataclasses.replace(x, remedies=tuple(agreed(r) for r in x.remedies)) for x in findings]
 
 
 def _completed(finding: Finding, rule: Rule, case: Case) -> Finding:

@@ -31,8 +31,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary="The index scores of sparse attention do not fit"
         + ("" if tried is None else f": {format_gib(tried)} were asked for"),
-        why="They grow with rows × context. A lower fraction only moves the length at which it fails.",
-        formula="rows × compressed context × 4 bytes",
+        why="They take rows × compressed context × 4 bytes. A lower fraction only moves the length at which it fails.",
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=(

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import MambaPool, PoolEnd
+from kvdiag.diagnosis.ledger.model import Model, Moment
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import cell, knob, remedies
 from kvdiag.diagnosis.rules.judgements import draft_memory_returned
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, to_gib
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
 @rule(severity=Severity.ADVICE, needs=(PoolEnd,), releases="0.5.14..", unless=(judgements.without_draft,))
@@ -40,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"{format_gib(loss)} came back after the pool was sized: the draft's own embedding and output head",
         why="They were counted when the budget was measured, and shared with the target's a moment later.",
-        formula="free after the draft's pool − free after the target's pool",
+        formula=worked("free after the draft's pool − free after the target's pool", _figures(case, loss)),
         evidence=cite(*case.launch.each(PoolEnd)[:4]),
         remedies=remedies(
             Remedy(
@@ -57,3 +59,12 @@ def check(case: Case) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         stake=to_gib(loss) or 0.0,
     )
+
+
+def _figures(case: Case, loss: Bytes) -> str:
+    """The two readings of the rank on which most came back."""
+    for ledger in case.ledgers:
+        target, draft = ledger.reading(Moment.POOL_END), ledger.reading(Moment.POOL_END, Model.DRAFT)
+        if target is not None and draft is not None and draft.available - target.available == loss:
+            return f"{gib(draft.available)} − {gib(target.available)} = {gib(loss)}"
+    return ""

@@ -47,7 +47,6 @@ def check(case: Case) -> Iterator[Finding]:
         summary=f"The host tier needs {total:,.0f} GB in all: its size counts for each of {ranks} ranks"
         + (f" and {kinds} pools" if kinds > 1 else ""),
         why="Each rank sets up its own; in a container the limit is the container's.",
-        formula="ranks × pools × size",
         evidence=cite(
             *pools[:3], short, *(case.launch.each(ExitCode, Killed)[:1] if killed else ()), *case.launch.commands[:1]
         ),

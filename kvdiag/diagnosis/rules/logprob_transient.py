@@ -33,7 +33,6 @@ def check(case: Case) -> Iterator[Finding]:
         summary="Scores over the vocabulary do not fit"
         + ("" if tried is None else f": {format_gib(tried)} were asked for"),
         why="They take tokens × vocabulary × 4 bytes at once.",
-        formula="tokens × vocabulary × 4 bytes",
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(

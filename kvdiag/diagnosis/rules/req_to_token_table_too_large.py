@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -34,7 +35,12 @@ def check(case: Case) -> Iterator[Finding]:
         yield Finding(
             summary=f"The table of requests to token slots asks for {size}{of}",
             why="It lies outside the static budget: neither the weights nor the fraction are to blame.",
-            formula="rows × (context + 4 + draft tokens) × 4",
+            formula=worked(
+                "rows × (context + 4) × 4 bytes",
+                f"{rows:,} × ({case.context_length:,} + 4) × 4 = {gib(4 * rows * (case.context_length + 4))}"
+                if rows and case.context_length
+                else "",
+            ),
             evidence=cite(oom, figure="tried_gib", value=to_gib(oom.tried, 4)),
             remedies=(
                 knob(case, "--context-length", Direction.LOWER, cost="It costs requests longer than the new length."),

@@ -322,7 +322,7 @@ class Rule:
             known = case.launch.releases
             inside = known.within(since, before)
             if inside is False or (inside is None and not known.may(since, before)):
-                return f"it is about releases {self.releases.replace('..', ' to ').strip()}, not {known}"
+                return f"it is about releases {_bounds_in_words(self.releases)}, not {known}"
         return None
 
 
@@ -334,6 +334,14 @@ def release_bounds(releases: str) -> tuple[str, str | None]:
         return first or "0.1.0", None
     major, minor, patch = (int(x) for x in last.split("."))
     return first or "0.1.0", f"{major}.{minor}.{patch + 1}"
+
+
+def _bounds_in_words(releases: str) -> str:
+    """ "0.5.3.." as "from 0.5.3 on"."""
+    first, dots, last = releases.partition("..")
+    if first and last:
+        return f"{first} to {last}"
+    return releases if not dots else f"from {first} on" if first else f"up to {last}"
 
 
 RULES: list[Rule] = []

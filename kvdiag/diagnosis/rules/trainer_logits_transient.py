@@ -29,8 +29,7 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         yield Finding(
             summary=f"The trainer asks for {format_gib(oom.tried or 0)} at once: its logits over the whole vocabulary",
-            why="It is the training step that overflows; the engine's flags do not act on it.",
-            formula="tokens × vocabulary × bytes",
+            why="They take tokens × vocabulary × bytes. The training step overflows: no flag of the engine acts on it.",
             evidence=cite(oom, figure="tried_gib", value=to_gib(oom.tried, 4)),
             remedies=(
                 Remedy("max-tokens-per-gpu", Direction.LOWER, cost="It costs training speed: smaller micro-batches."),

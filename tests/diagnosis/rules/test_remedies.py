@@ -176,3 +176,30 @@ def test_the_highest_rank_of_a_fragment_is_not_taken_for_the_last() -> None:
 def test_a_formula_has_the_launchs_figures_in_it(name: str, rule: str, figures: str) -> None:
     (formula,) = {f["formula"] for f in findings_of(name) if f["rule"] == rule}
     assert formula.endswith(f": {figures}")
+
+
+def test_every_formula_has_its_figures() -> None:
+    for name in LOGS:
+        for finding in findings_of(name):
+            if finding["formula"]:
+                assert any(c.isdigit() for c in finding["formula"].partition(":")[2]), (name, finding)
+
+
+def test_a_launch_is_told_one_fraction_to_lower_to_and_one_to_raise_to() -> None:
+    for name, data in LOGS.items():
+        for launch in diagnose(Log(name, io.BytesIO(data))).document["launches"]:
+            offers = [r for f in launch["findings"] for r in f["remedies"] if r["flag"] == "--mem-fraction-static"]
+            for way in (("lower",), ("raise", "set")):
+                told = {r["to"] for r in offers if r["to"] is not None and r["direction"] in way}
+                assert len(told) <= 1, (name, told)
+
+
+def test_of_two_findings_that_lower_the_fraction_the_lower_value_serves_both() -> None:
+    slack = [r for r in remedies_of("oom-in-embedding-request-warmup") if r["flag"] == "--mem-fraction-static"]
+    assert {r["to"] for r in slack} == {"0.88"} and len(slack) >= 2
+    assert len({str(r["effect"]) for r in slack}) == 1
+
+
+def test_of_findings_that_raise_the_fraction_the_first_value_serves_the_request_too() -> None:
+    up = [r for r in remedies_of("auto-fraction-041-l4-pair") if r["flag"] == "--mem-fraction-static"]
+    assert {(r["direction"], r["to"]) for r in up} == {("set", "0.85"), ("raise", "0.85")}
