@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kvdiag.diagnosis.text import layout_in_words
 from reports import words
 from reports.document import Launch, dig, listed
 
@@ -48,10 +49,7 @@ def release_words(launch: Launch) -> str:
 
 
 def layout_words(launch: Launch) -> str:
-    """As "TP 8, one node"; nothing for a single GPU."""
-    layout = dig(launch, "parallel") or {}
-    parts = [f"{key.upper()} {layout[key]}" for key in ("tp", "pp", "dp", "ep") if (layout.get(key) or 1) > 1]
-    nodes = layout.get("nodes")
-    if nodes and (parts or nodes > 1):
-        parts.append("one node" if nodes == 1 else f"{nodes} nodes")
-    return ", ".join(parts)
+    """As "TP 8, one node"; nothing for a single GPU, and no node where only ranks tell the size."""
+    told = layout_in_words(launch)
+    one_node = dig(launch, "parallel", "nodes") == 1 and told and not launch.get("parallel_seen")
+    return f"{told}, one node" if one_node else told

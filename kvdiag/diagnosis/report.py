@@ -161,6 +161,7 @@ def _launch(
         "version": dict(launch.release),
         "model": _model(launch),
         "parallel": _parallel(launch),
+        "parallel_seen": _parallel_seen(launch),
         "arguments": _arguments(launch, lines),
         "phases": [
             {
@@ -240,21 +241,23 @@ def _model(launch: Launch) -> dict[str, Any]:
     }
 
 
+_SIZES = ("tp", "pp", "dp", "ep")
+
+
 def _parallel(launch: Launch) -> dict[str, int]:
-    def size(argument: str, key: str) -> int:
-        given = launch.number_of(argument)
+    def size(key: str) -> int:
+        given = launch.number_of(f"{key}_size")
         if given is not None:
             return int(given)
-        seen = launch.highest(key)
+        seen = launch.highest(key.upper())
         return 1 if seen is None else seen + 1
 
-    return {
-        "tp": size("tp_size", "TP"),
-        "pp": size("pp_size", "PP"),
-        "dp": size("dp_size", "DP"),
-        "ep": size("ep_size", "EP"),
-        "nodes": int(launch.number_of("nnodes") or 1),
-    }
+    return {**{key: size(key) for key in _SIZES}, "nodes": int(launch.number_of("nnodes") or 1)}
+
+
+def _parallel_seen(launch: Launch) -> list[str]:
+    """Sizes that no argument tells: the ranks in the log show how large they are at the least."""
+    return [key for key in _SIZES if launch.number_of(f"{key}_size") is None and (launch.highest(key.upper()) or 0) > 0]
 
 
 def _coverage(case: Case) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvdiag.diagnosis.endings import failing_ranks
@@ -192,6 +192,22 @@ def _had_as_much(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(a is None or b is None or abs(a - b) < 1 for a, b in pairs)
 
 
+def layout_in_words(launch: Mapping[str, Any]) -> str:
+    """How ranks are laid out: "TP 8, DP 2, 2 nodes"; "at least 5 TP ranks seen" where no argument tells it."""
+    sizes = launch.get("parallel") or {}
+    seen = launch.get("parallel_seen") or []
+    several = {key: sizes[key] for key in ("tp", "pp", "dp", "ep") if (sizes.get(key) or 1) > 1}
+    parts = [f"{key.upper()} {size}" for key, size in several.items() if key not in seen]
+    if (sizes.get("nodes") or 1) > 1:
+        parts.append(f"{sizes['nodes']} nodes")
+    bounds = {key: size for key, size in several.items() if key in seen}
+    if len(bounds) == 1:
+        parts += [f"at least {size} {key.upper()} ranks seen" for key, size in bounds.items()]
+    elif bounds:
+        parts.append(f"at least {', '.join(f'{key.upper()} {size}' for key, size in bounds.items())} seen")
+    return ", ".join(parts)
+
+
 def identity(launch: dict[str, Any]) -> Iterator[str]:
     """Model, GPUs, driver, layout and release of a launch, as far as the log tells."""
     path = launch["model"]["path"] or launch["model"]["architecture"]
@@ -202,13 +218,8 @@ def identity(launch: dict[str, Any]) -> Iterator[str]:
         yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
     if gpu.get("driver"):
         yield f"driver {gpu['driver']}"
-    layout = [
-        f"{size} nodes" if key == "nodes" else f"{key.upper()} {size}"
-        for key, size in launch["parallel"].items()
-        if size and size > 1
-    ]
-    if layout:
-        yield ", ".join(layout)
+    if layout := layout_in_words(launch):
+        yield layout
     release = launch["version"]
     if release.get("exact"):
         yield f"SGLang {release['exact']}"

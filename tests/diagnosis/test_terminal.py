@@ -11,6 +11,7 @@ import pytest
 from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.cli import main
 from kvdiag.diagnosis.text import render, signed
+from reports.header import layout_words
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 
@@ -214,3 +215,21 @@ def test_each_report_of_several_has_its_name_and_one_blank_line_before_the_next(
     assert "\n\n\n" not in out
     main(["diagnose", "--format", form, logs[0]])
     assert logs[0] not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("deepseek-r1-a800-not-enough-memory", "at least 5 TP ranks seen"),
+        ("glm5-rocm-pp2-dp8-allreduce-error", "at least TP 2, PP 2, DP 2 seen"),
+        ("deepseek-v41-flash-3x-gb10-args-dict", "TP 3, EP 3, 3 nodes"),  # the arguments say so
+    ],
+)
+def test_a_size_that_only_ranks_tell_is_a_lower_bound(case: str, said: str) -> None:
+    with (CORPUS / case / "log.txt").open("rb") as log:
+        report = diagnose(log)
+    for form in ("text", "markdown"):
+        assert said in render(report, form)
+    launch = report.document["launches"][0]
+    assert layout_words(launch) == said
+    assert bool(launch["parallel_seen"]) == said.startswith("at least")
