@@ -71,6 +71,8 @@ def diagnose(
             case.launch.series.forget_points()  # written by now, and no rule looks at another launch's
 
     report = Report.of(checked(), reader.files, dict(reader.masked), held)
+    for case in cases:
+        case.later = ()  # starts that know each other would stay until the collector comes round
     tell("done", 0)
     return report
 
