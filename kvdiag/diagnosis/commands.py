@@ -177,7 +177,7 @@ def read_command(command: str) -> dict[str, Value]:
     """
     module = _MODULE.search(command)
     found: dict[str, Value] = {name: _typed(_bare(value)) for name, value in _ENVIRONMENT.findall(command[:20_000])}
-    words = _words(command[module.end() :] if module else command)
+    words = _words(_inside(command, module.start())[module.end() :] if module else command)
     name: str | None = None
     if module and module[0].endswith("serve") and words and words[0][:1] not in ("-", "$"):
         found["model_path"] = words[0]
@@ -207,6 +207,17 @@ def read_command(command: str) -> dict[str, Value]:
         if len(found) >= MAX_ARGUMENTS:
             break
     return found
+
+
+def _inside(text: str, at: int) -> str:
+    """Up to the bracket that closes one before `at`: a program that starts servers prints the words as a list."""
+    depth = text.count("[", 0, at) - text.count("]", 0, at)
+    if depth > 0:
+        for end in range(at, len(text)):
+            depth += {"[": 1, "]": -1}.get(text[end], 0)
+            if depth == 0:
+                return text[:end]
+    return text
 
 
 def _words(text: str) -> list[str]:

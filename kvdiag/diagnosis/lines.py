@@ -122,11 +122,20 @@ class Following:
 
     def texts(self, count: int) -> tuple[str, ...]:
         """At most `count` texts; () once the lines are forgotten."""
+        return self._texts(count, unprefixed=False)
+
+    def unprefixed(self, count: int) -> tuple[str, ...]:
+        """The texts up to the first line with SGLang's own prefix: what the line before may go on with."""
+        return self._texts(count, unprefixed=True)
+
+    def _texts(self, count: int, *, unprefixed: bool) -> tuple[str, ...]:
         if count <= 0 or not self._raw and not self._rest:
             return ()
         found = self._rest.split("\n", count)[:count] if self._rest else []
         for raw in self._raw.split(b"\n", count)[: count - len(found)]:
-            text = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])), self._carriers)
+            text, has_prefix = _message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])), self._carriers)
+            if has_prefix and unprefixed:
+                break
             found += text.split("\n")
         if self._masker is not None:
             found = self._masker.mask_block(found[:count], clean(decode(self._before)))
@@ -394,7 +403,7 @@ class _Page:
             text = text.rstrip()
             shown = segment[: plain.start(4)] + text
             if after is not None:
-                text, self._taken = join_cut(text, after.texts)
+                text, self._taken = join_cut(text, after.unprefixed)
             yield LogLine(
                 self._file,
                 number,
@@ -469,7 +478,7 @@ class _Page:
         if cut:  # the carrier split it at a size
             self._taken = 1
             return text + "".join(after.texts(1))
-        text, self._taken = join_cut(text, after.texts)
+        text, self._taken = join_cut(text, after.unprefixed)
         return text
 
     def _masked(self, text: str) -> str:
@@ -531,8 +540,8 @@ def _split(text: str) -> list[str]:
     return records
 
 
-def _message_of(line: str, carriers: set[str]) -> str:
-    """A following line's text: its carrier and its prefix taken off."""
+def _message_of(line: str, carriers: set[str]) -> tuple[str, bool]:
+    """A following line's text, its carrier and its prefix taken off, and whether it had a prefix."""
     text = peel(line, carriers).text
     prefix = read_prefix(text)
-    return text[prefix.end :].strip() if prefix else text.strip()
+    return (text[prefix.end :] if prefix else text).strip(), prefix is not None

@@ -175,3 +175,11 @@ def test_a_command_broken_by_the_terminal_is_read_whole(lines: list[str], expect
 def test_what_comes_after_a_command_is_not_part_of_it(after: str) -> None:
     first = "$ python -m sglang.launch_server --model-path /models/m --mem-fraction-static 0.8"
     assert read_command(join_lines(first, [after])) == {"model_path": "/models/m", "mem_fraction_static": 0.8}
+
+
+def test_a_command_in_a_programs_list_ends_with_the_list() -> None:
+    found = read_command(
+        "INFO - With image: registry/runner:1, arguments: [python -m sglang.launch_server --model-path /models/m"
+        " --cuda-graph-bs 1 2 --hf-overrides [1,2] --port 40000], ports: [40000], envs(some are left out):"
+    )
+    assert found == {"model_path": "/models/m", "cuda_graph_bs": [1, 2], "hf_overrides": "[1,2]", "port": 40000}

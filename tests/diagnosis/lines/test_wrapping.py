@@ -103,3 +103,13 @@ def test_a_sentence_broken_before_its_bracket_takes_the_figures_in_it() -> None:
     text, taken = join_cut("max_running_requests is capped to 12 by the mamba state cache", lambda n: rest[:n])
     assert text.endswith("cache (max_mamba_cache_size=64, 5 state slots per request). To raise it: increase")
     assert taken == 1
+
+
+def test_a_line_with_a_prefix_of_its_own_goes_on_none(read) -> None:
+    first = "2025-03-08 12:29:04.123456+08:00 - starter - INFO - arguments: [python -m sglang.launch_server], envs:"
+    found = read(
+        f"{first}\n[2025-03-08 12:29:05 TP0] Scheduler hit an exception: Traceback (most recent call last):\n",
+        phrases=[b"sglang.launch_server", b"hit an exception"],
+    )
+    assert [(line.number, line.rank) for line in found] == [(1, ""), (2, "TP0")]
+    assert "hit an exception" not in found[0].text
