@@ -64,10 +64,12 @@ def redaction_rules(request: HttpRequest, team: Team) -> HttpResponse:
 def _try_or_keep(request: HttpRequest, team: Team, kept: list[dict[str, Any]], more: dict[str, Any]) -> bool:
     """Show what the expression hides in the sample; True when it was kept. Raises BadPattern."""
     asked = request.POST
-    entry = redaction.checked(
-        asked.get("name", ""), asked.get("expression", ""), ignore_case=bool(asked.get("ignore_case"))
+    entry, more["shown"], more["count"] = redaction.trial(
+        asked.get("name", ""),
+        asked.get("expression", ""),
+        asked.get("sample", ""),
+        ignore_case=bool(asked.get("ignore_case")),
     )
-    more["shown"], more["count"] = redaction.tried([entry], asked.get("sample", ""))
     if "keep" not in asked:
         return False
     if not more["count"]:

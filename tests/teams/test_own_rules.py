@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 from django.test import Client
 
@@ -108,3 +110,16 @@ def test_members_read_what_is_hidden_and_outsiders_do_not(world: World) -> None:
     assert signed_in(world.bob).post(page, {**RULE, "keep": "1"}).status_code == 403
     assert signed_in(world.charlie).get(page).status_code == 404
     assert Client().get(page).status_code == 302
+
+
+@pytest.mark.parametrize("expression", ["(?:(?:(?:a{1000}){1000}){1000}){1000}", "(?R)"])
+def test_an_expression_that_is_too_much_work_is_refused_and_costs_the_site_nothing(
+    world: World, expression: str
+) -> None:
+    """Compiling cannot be given up, so it is done elsewhere."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rule = {**RULE, "expression": expression, "keep": "1"}
+    answer = signed_in(world.alice).post(f"/teams/{world.team.slug}/redaction/", rule)
+    assert answer.status_code == 400 and "redaction" not in settings_of(world)
+    assert "too much work" in answer.content.decode()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10  # KiB
