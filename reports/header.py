@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kvdiag.diagnosis.text import layout_in_words
+from kvdiag.diagnosis.text import gpus_in_words, layout_in_words
 from reports import words
 from reports.document import Launch, dig, listed
 
@@ -33,7 +33,8 @@ def gpu_words(launch: Launch) -> str:
     capacity = gpu.get("capacity_gib")
     if count is None:
         return ""
-    text = f"{count} × {name}" if name else words.plural(count, "GPU")
+    told = gpus_in_words(launch, count, name)
+    text = words.plural(count, "GPU") if told == f"{count} × GPU" else told
     return f"{text}, {words.gib(capacity, 1)} GiB" if capacity else text
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.commands import command_diff
 from reports.document import Launch, dig, listed
@@ -53,14 +54,13 @@ def levers_of(launch: Launch) -> list[ShownLever]:
 def _shown(lever: dict[str, Any]) -> ShownLever:
     before, after = dig(lever, "tokens", "before"), dig(lever, "tokens", "after")
     same = before == after
-    share = (after / before - 1) * 100 if before and after and not same else None
     free = dig(lever, "free_gib", "after")
     host = dig(lever, "host_gb", "after")
     return ShownLever(
         what=str(lever.get("what") or lever.get("lever") or ""),
         flags=_flags(listed(lever, "flags")),
         tokens=_guess(words.tokens(after) if same else words.about(after), same, dig(lever, "tokens", "bound")),
-        change=f"{share:+.0f} %".replace("-", "−") if share is not None else "",
+        change=times_or_percent(before, after) if before and after else "",
         whole=_bounded(words.about(dig(lever, "total_tokens", "after")), dig(lever, "total_tokens", "bound")),
         free=_guess(words.gib(free), free == dig(lever, "free_gib", "before")),
         requests=_bounded(words.tokens(dig(lever, "requests", "after")), dig(lever, "requests", "bound")),

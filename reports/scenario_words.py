@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.charts import Figure
 from reports.commands import LAUNCHER, DiffLine, quoted
@@ -117,6 +118,8 @@ def _change(figure: dict[str, Any]) -> str:
     if not before or after is None:
         return ""
     share = (after / before - 1) * 100
+    if share >= 200:
+        return times_or_percent(before, after)
     return "" if abs(share) < 0.05 else words.minus(f"{share:+.{1 if abs(share) < 10 else 0}f} %")
 
 

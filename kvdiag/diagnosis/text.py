@@ -208,6 +208,15 @@ def layout_in_words(launch: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def gpus_in_words(launch: Mapping[str, Any], count: int, name: str) -> str:
+    """How many GPUs the log shows: "8 × H200"; "1 of 3 GPUs in the log" where the arguments tell of more."""
+    sizes, seen = launch.get("parallel") or {}, launch.get("parallel_seen") or []
+    all_of_them = 1 if seen else (sizes.get("tp") or 1) * (sizes.get("pp") or 1)
+    if count < all_of_them:
+        return f"{count} of {all_of_them} × {name} in the log" if name else f"{count} of {all_of_them} GPUs in the log"
+    return f"{count} × {name or 'GPU'}"
+
+
 def identity(launch: dict[str, Any]) -> Iterator[str]:
     """Model, GPUs, driver, layout and release of a launch, as far as the log tells."""
     path = launch["model"]["path"] or launch["model"]["architecture"]
@@ -215,7 +224,7 @@ def identity(launch: dict[str, Any]) -> Iterator[str]:
         yield str(path).rstrip("/").rsplit("/", 1)[-1]
     gpu = launch.get("gpu") or {}
     if gpu.get("count"):
-        yield f"{gpu['count']} × {gpu.get('name') or 'GPU'}"
+        yield gpus_in_words(launch, gpu["count"], gpu.get("name") or "")
     if gpu.get("driver"):
         yield f"driver {gpu['driver']}"
     if layout := layout_in_words(launch):
@@ -362,7 +371,10 @@ class _Terminal:
             tokens, free = lever["total_tokens"] or lever["tokens"], lever["free_gib"]
             bound = f"{tokens['bound']} " if tokens.get("bound") else ""
             same = tokens["after"] == tokens["before"]
-            figures = ["as many tokens" if same else f"{bound}{tokens['after']:,} tokens"]
+            # With several data-parallel ranks a single one has less: the verdict tells that one's tokens.
+            summed_up = lever["tokens"] is not None and tokens["after"] != lever["tokens"]["after"]
+            count = f"{bound}{tokens['after']:,} tokens{' in all' if summed_up else ''}"
+            figures = ["as many tokens" if same else count]
             figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
             figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []
             rows.append(f"  {flags or lever['what']:<34} ≈ {', '.join(figures)}")

@@ -199,7 +199,10 @@ def test_a_count_of_requests_says_how_long_they_are() -> None:
 def test_markdown_says_what_was_launched_on_what() -> None:
     with (CORPUS / "deepseek-v41-flash-3x-gb10-args-dict" / "log.txt").open("rb") as log:
         head = render(diagnose(log), "markdown").split("**")[0]
-    assert "DeepSeek-V4.1-Flash · 1 × GPU · TP 3, EP 3, 3 nodes · SGLang 0.5.20 or later, before 0.5.21" in head
+    assert (
+        "DeepSeek-V4.1-Flash · 1 of 3 GPUs in the log · TP 3, EP 3, 3 nodes · SGLang 0.5.20 or later, before 0.5.21"
+        in head
+    )
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
@@ -233,3 +236,20 @@ def test_a_size_that_only_ranks_tell_is_a_lower_bound(case: str, said: str) -> N
     launch = report.document["launches"][0]
     assert layout_words(launch) == said
     assert bool(launch["parallel_seen"]) == said.startswith("at least")
+
+
+def test_tokens_of_all_ranks_are_not_taken_for_those_of_one() -> None:
+    text = text_of("qwen3-480b-ascend-deepep-multinode-ci")
+    assert "a fraction of 0.767 would fit about 225,700 tokens" in text
+    assert "≈ 902,656 tokens in all" in text
+    assert "in all" not in text_of("qwq-32b-4xl4-ecs")
+
+
+def test_gpus_that_the_log_does_not_show_are_told() -> None:
+    assert "· 8 of 16 GPUs in the log · driver" in text_of("qwen3-480b-ascend-deepep-multinode-ci").splitlines()[0]
+    assert "· 8 × H200 · TP 8" in text_of("deepseek-r1-fp8-8xh200-piecewise").splitlines()[0]
+    assert "· 2 × GPU · at least" in text_of("phi4-lora-tp2-uneven-gpus").splitlines()[0]
+
+
+def test_nothing_reserved_is_not_told_as_a_figure() -> None:
+    assert "0.29 GiB were free, and nothing lay reserved" in text_of("t4-cuda-oom-single-line")

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from reports import scenario_words
 from reports.levers import levers_of
 
 FRACTION = {
@@ -53,3 +54,11 @@ def test_a_lever_s_values_are_quoted_for_the_shell(value: str) -> None:
 def test_a_lever_without_figures_still_stands() -> None:
     [lever] = levers_of({"levers": [{"lever": "x"}]})
     assert (lever.what, lever.tokens, lever.free, lever.query) == ("x", "", "", "")
+
+
+def test_many_times_the_tokens_are_told_as_a_multiple() -> None:
+    lever = {"lever": "x", "tokens": {"before": 20_480, "after": 914_131}, "flags": []}
+    assert levers_of({"levers": [lever]})[0].change == "45 × as many"
+    figure = {"before": 20_480, "after": 914_131}
+    assert scenario_words._change(figure) == "45 × as many"
+    assert scenario_words._change({"before": 100, "after": 122}) == "+22 %"

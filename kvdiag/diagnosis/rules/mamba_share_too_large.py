@@ -53,7 +53,7 @@ def check(case: Case) -> Iterator[Finding]:
     cost = "It costs state slots: fewer prefixes can be taken up again."
     yield Finding(
         summary=f"State slots take {format_gib(ledger.mamba_size)} beside {format_gib(ledger.kv_size)} of KV cache:"
-        f" {ledger.mamba_slots} slots, where {wanted:g} requests need about {needed}",
+        f" {ledger.mamba_slots:,} slots, where {wanted:,.0f} requests need about {needed:,}",
         formula=worked("wanted requests × slots a request", f"{wanted:g} × {SLOTS_PER_REQUEST} = {needed}"),
         evidence=cite(pool, figure="mamba_slots", value=ledger.mamba_slots),
         remedies=remedies(

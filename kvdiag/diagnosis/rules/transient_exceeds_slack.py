@@ -31,7 +31,8 @@ def check(case: Case) -> Iterator[Finding]:
     tried, free = oom.tried or Bytes(0), oom.free
     beside = "" if free is None else f"; {format_gib(free)} were free"
     unused = judgements.held_unused(oom)
-    held = "" if unused is None else f", and only {format_gib(unused)} lay reserved"
+    lay = "nothing" if unused is not None and to_gib(unused, 2) == 0 else f"only {format_gib(unused or 0)}"
+    held = "" if unused is None else f", and {lay} lay reserved"
     decode = judgements.last_batch_kind(case, oom) == "decode"
     sure = judgements.stage(case, oom) is not None
     offers = (
