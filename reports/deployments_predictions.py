@@ -31,6 +31,8 @@ def keep_scenario(
     tokens, free_gib = dig(found, "tokens", "after"), dig(found, "free_gib", "after")
     if not change:
         raise NothingToKeep("Nothing differs from this start: change a setting, then keep the scenario.")
+    if found.get("opening_gib"):
+        raise NothingToKeep("Whether a start runs on the other card is not looked at, so this scenario is not kept.")
     if found.get("refused") or tokens is None:
         raise NothingToKeep("This scenario foresees no KV tokens that a start could be compared with.")
     if deployment.predictions.exclude(kept_by_name="").filter(outcome=None).count() >= MOST_KEPT:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kvdiag.diagnosis.cards import AMD, NVIDIA
 from reports import words
 from reports.document import Launch, dig
 
@@ -159,6 +160,7 @@ def knobs_of(launch: Launch) -> list[Knob]:
                 was="SGLang’s choice",
             )
         )
+    knobs += _cards(launch)
     if _value(launch, "speculative_algorithm"):
         choices = (("on", "kept"), ("off", "dropped"))
         knobs.append(Knob("draft", "Draft model", "choice", "on", options=choices, is_flag=False))
@@ -170,6 +172,18 @@ def knobs_of(launch: Launch) -> list[Knob]:
         )
     )
     return knobs
+
+
+def _cards(launch: Launch) -> list[Knob]:
+    """Cards of another size, where the log knows its own."""
+    inputs = dig(launch, "kv_cache", "inputs") or {}
+    platform = inputs.get("platform")
+    knows_own = dig(launch, "gpu", "capacity_gib") is not None
+    if inputs.get("unified_memory") or not knows_own or platform not in (None, "cuda", "hip"):
+        return []
+    names = AMD if platform == "hip" else NVIDIA
+    options = (("", "as in the log"), *((name, name) for name in names))
+    return [Knob("card", "GPU", "choice", None, options=options, is_flag=False)]
 
 
 def _ratio(name: str, value: Any, was: str, high: Any = None) -> Knob:

@@ -70,21 +70,26 @@ def figure_of(launch: Launch, found: dict[str, Any], budget: Budget | None = Non
     if card is None:
         return None
     fraction = dig(found, "fraction", "after")
-    boundary = fraction * card.opening if fraction is not None else None
+    opening = dig(found, "opening_gib", "after")
+    opening = card.opening if opening is None else opening
+    boundary = fraction * opening if fraction is not None else None
     after = (
         None
         if found.get("refused")
-        else changed_card(card, dig(found, "kv_gib", "after"), dig(found, "free_gib", "after"))
+        else changed_card(card, dig(found, "kv_gib", "after"), dig(found, "free_gib", "after"), opening)
     )
     return charts.scenario(card, after, (budget.boundary, boundary), (budget.fraction, fraction))
 
 
-def changed_card(card: Card, kv_gib: float | None, free_gib: float | None) -> Card | None:
-    """The card with another pool and another rest. What else moved is the draft's pool, or else the workspaces'."""
+def changed_card(card: Card, kv_gib: float | None, free_gib: float | None, opening: float) -> Card | None:
+    """The card with another pool and another rest. What else moved is the draft's pool, or else the workspaces'.
+
+    opening  free before the weights, which is another where the card is
+    """
     if kv_gib is None or free_gib is None or free_gib < 0:
         return None
     sizes = {share.pool: share.gib for share in card.shares} | {"kv": kv_gib, "free": free_gib}
-    moved = card.opening - sum(sizes.values())
+    moved = opening - sum(sizes.values())
     elastic = next((pool for pool in ("draft", "graphs", "work") if pool in sizes), "work")
     sizes[elastic] = max(0.0, sizes.get(elastic, 0.0) + moved)
     by_pool = {share.pool: share for share in card.shares}
@@ -94,4 +99,4 @@ def changed_card(card: Card, kv_gib: float | None, free_gib: float | None) -> Ca
         else Share(pool, pool, gib, "derived", ())
         for pool, gib in sizes.items()
     )
-    return replace(card, shares=shares, free=free_gib)
+    return replace(card, opening=opening, shares=shares, free=free_gib)

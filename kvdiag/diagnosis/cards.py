@@ -42,6 +42,14 @@ _MIB: tuple[tuple[str, int], ...] = (
     (r"MI300X|MI308X", 196_592),
 )
 
+# Names under which another card is asked for, by maker; each is in the table above.
+NVIDIA = (
+    "T4", "V100 16GB", "V100 32GB", "A10", "A40", "L4", "L20", "L40S", "A100 40GB", "A100 80GB", "RTX 3090", "RTX 4080",
+    "RTX 4090", "RTX 5080", "RTX 5090", "RTX 6000 Ada", "RTX PRO 5000 Blackwell", "RTX PRO 6000 Blackwell", "H20",
+    "H100", "H100 NVL", "H200", "B200", "B300",
+)  # fmt: skip
+AMD = ("MI300X", "MI325X", "MI355X")
+
 # Devices whose processor and GPU share one memory: "free" is the operating system's available RAM.
 UNIFIED = re.compile(r"GB10\b|Thor|Orin|Apple", re.I)
 
@@ -53,6 +61,11 @@ def known_capacity(name: str) -> Bytes | None:
         if re.search(pattern, plain, re.I):
             return Bytes(mib * MIB)
     return None
+
+
+def is_amd(name: str) -> bool:
+    """Whether a card of this name is AMD's; the others of the table are NVIDIA's."""
+    return name.strip().upper().startswith(("MI", "AMD"))
 
 
 def totals_near(mib: float, room: float) -> list[int]:

@@ -35,7 +35,7 @@ def scenario(
         boundary = boundaries[row]
         if boundary is not None:
             shapes.append(line(boundary, boundary, row - 0.44, row + 0.44, y="y", width=2 if row else 1))
-    end = reach([observed])
+    end = reach([observed, changed] if changed else [observed])
     return {
         "data": data,
         "layout": {

@@ -113,6 +113,7 @@ def reports_of(site: Site) -> None:
     site.add("report-line", advice + "#L170-L172")
     site.add("report-log-unfolded", advice + "#log", act=lambda page: press(page, "Folded"))
     site.add("report-what-if", advice + "?wf.mem_fraction_static=0.92&wf.kv_cache_dtype=fp8_e4m3#whatif")
+    site.add("report-what-if-card", advice + "?wf.card=H200#whatif")
     site.add("report-what-if-impossible", advice + "?wf.mem_fraction_static=0.72#whatif")
     site.add("report-keys", advice, act=lambda page: page.keyboard.press("?"))
     site.add("progress-not-a-log", f"/r/{read(b'top - 12:00:01 up 3 days, load average: 0.1' * 40).public_id}/")

@@ -123,3 +123,27 @@ def test_more_ranks_are_told_as_at_most_with_the_least_beside_it() -> None:
     figure, note = told(shown(tp_size="16"))["tokens"]
     assert figure.startswith("at most ")
     assert " to " in note
+
+
+def test_another_card_is_offered_where_the_log_knows_its_own_and_drawn_at_its_size() -> None:
+    plain, known = launch(), launch()
+    inputs = plain["kv_cache"].setdefault("inputs", {})
+    for rank in known["ranks"]:
+        rank["capacity_gib"] = 95.59
+    knob = next(knob for knob in knobs_of(plain) if knob.name == "card")
+    offered = [value for value, _ in knob.options]
+    assert offered[0] == "" and "H200" in offered and "MI300X" not in offered
+    assert asked_of({"wf.card": "H200"}, [knob]) == {"card": "H200"}
+    found, status = answer(known, {"card": "H200"})
+    assert status == 200 and not found["refused"]
+    assert found["figure"]["layout"]["xaxis"]["range"][1] > 138
+    ends = [bar["base"][0] + bar["x"][0] for bar in found["figure"]["data"] if bar["kv"]["name"].startswith("What if")]
+    assert max(ends) == pytest.approx(found["opening_gib"]["after"], abs=0.02)
+    inputs["platform"] = "hip"
+    knob = next(knob for knob in knobs_of(plain) if knob.name == "card")
+    assert [value for value, _ in knob.options][1:] == ["MI300X", "MI325X", "MI355X"]
+    inputs["unified_memory"] = True
+    assert not any(knob.name == "card" for knob in knobs_of(plain))
+    unknown = launch()
+    unknown["gpu"]["capacity_gib"] = None
+    assert not any(knob.name == "card" for knob in knobs_of(unknown)), "this log does not tell"

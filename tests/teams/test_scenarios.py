@@ -109,3 +109,12 @@ def test_nobodys_reports_and_shared_pages_keep_nothing(world: World, stored: Sto
     keep(signed_in(world.bob), stored, scenario=NINETY)
     text = Client().get(f"/s/{token}/").content.decode()
     assert "Keep this scenario" not in text and "Bob Example" not in text
+
+
+def test_a_scenario_on_another_card_is_not_kept(world: World, stored: StoredReport) -> None:
+    for rank in stored.document["launches"][0]["ranks"]:
+        rank["capacity_gib"] = 95.59
+    stored.save()
+    said = keep(signed_in(world.bob), stored, scenario="?launch=1&wf.card=H200&wf.mem_fraction_static=0.9")
+    assert "this scenario is not kept" in said
+    assert not Prediction.objects.filter(kept_by_name="Bob Example").exists()

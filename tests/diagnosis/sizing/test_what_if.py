@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvdiag.diagnosis.cards import AMD, NVIDIA, is_amd, is_unified, known_capacity
 from kvdiag.diagnosis.compare import compare
 from kvdiag.diagnosis.ledger.sizing import DraftModel, Family, PrintedPools, RankMemory, SizingInputs, size_inputs
 from kvdiag.diagnosis.ledger.sizing.geometry import geometry_of
@@ -368,3 +369,106 @@ def test_a_pool_whose_tokens_the_log_does_not_print_is_not_taken_for_none() -> N
     assert told.free_gib is not None and silent.free_gib is not None
     assert silent.refused is None
     assert silent.free_gib.after == pytest.approx(told.free_gib.after, abs=0.1)
+
+
+# --- Another card -----------------------------------------------------------------------------------------------------
+
+
+def on_cards(capacity: float | None = 95.59, **more: object) -> SizingInputs:
+    """Kimi's launch on cards whose total the log tells."""
+    inputs = kimi(**more)  # type: ignore[arg-type]
+    return dataclasses.replace(inputs, ranks=tuple(dataclasses.replace(r, capacity=capacity) for r in inputs.ranks))
+
+
+def test_a_larger_card_adds_its_fraction_to_the_pool_and_the_rest_to_what_stays_free() -> None:
+    found = scenario_of(size_inputs(on_cards()), Change(card="H200"))
+    more = 143_771 / 1024 - 95.59
+    assert found.refused is None and found.opening_gib is not None and found.tokens is not None
+    assert found.opening_gib.after == pytest.approx(94.04 + more)
+    cell = 70_272
+    assert found.tokens.after == pytest.approx(159_277 + 0.88 * more * GIB / cell, abs=2)
+    loose = 0.6 * GIB / cell
+    assert found.tokens.low is not None and found.tokens.low < found.tokens.after - loose
+    assert found.tokens.high is not None and found.tokens.high > found.tokens.after + loose
+    moved = found.tokens.after - 159_277
+    draft = 0.60 * GIB / (159_277 + 1)
+    assert found.free_gib is not None
+    assert found.free_gib.after == pytest.approx(7.43 + more - moved * (cell + draft) / GIB, abs=0.01)
+    assert any("140.40 GiB, 1.55 of them gone before the weights" in each for each in found.validity)
+    assert any("of the other card" in each for each in found.equations)
+    assert found.flags == (), "a card is no flag"
+
+
+def test_a_card_that_the_weights_do_not_fit_is_refused_and_one_that_they_just_fit_says_from_where() -> None:
+    small = scenario_of(size_inputs(on_cards()), Change(card="L40S"))
+    assert small.refused is not None and "the weights would take at least 72.3 GiB of the 43.44" in small.refused
+    tight = scenario_of(size_inputs(on_cards()), Change(card="A100 80GB"))
+    assert tight.refused is not None and "raise --mem-fraction-static above 0.92" in tight.refused
+    raised = scenario_of(size_inputs(on_cards()), Change(card="A100 80GB", mem_fraction_static=0.95))
+    assert raised.refused is None and raised.tokens is not None and 0 < (raised.tokens.after or 0) < 159_277
+
+
+def test_the_free_memory_wanted_is_that_of_the_other_card() -> None:
+    inputs = on_cards()
+    small = tuple(dataclasses.replace(r, opening=22.0, after_weights=12.0, end=2.0, lowest=2.0, capacity=22.5)
+                  for r in inputs.ranks)  # fmt: skip
+    sizing = size_inputs(dataclasses.replace(inputs, ranks=small, tokens=None, pools=PrintedPools(), draft=None))
+    assert sizing.wanted_free == pytest.approx(5 * 22.5 / 60)
+    assert scenario_of(sizing, Change(card="H100")).wanted_free_gib == 5
+    assert scenario_of(sizing, Change()).wanted_free_gib == pytest.approx(5 * 22.5 / 60)
+
+
+def test_a_fraction_that_sglang_chose_by_the_card_is_pinned() -> None:
+    found = scenario_of(size_inputs(on_cards(fraction_given=False)), Change(card="H200"))
+    assert [(each.flag, each.after) for each in found.flags] == [("--mem-fraction-static", "0.88")]
+    assert any("chose the fraction itself" in each for each in found.validity)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "card", "why"),
+    [
+        (on_cards(unified_memory=True), "H200", "share one memory"),
+        (on_cards(platform="npu"), "H200", "on npu"),
+        (on_cards(), "MI300X", "of two makers"),
+        (on_cards(platform="hip"), "H200", "of two makers"),
+        (on_cards(None), "H200", "names neither its card"),
+        (on_cards(90.0), "H200", "more memory was free"),
+        (
+            dataclasses.replace(
+                on_cards(),
+                ranks=(*on_cards().ranks, dataclasses.replace(on_cards().ranks[0], id="TP8", capacity=79.6)),
+            ),
+            "H200",
+            "cards of several sizes",
+        ),
+    ],
+)
+def test_what_the_log_cannot_carry_to_another_card_is_refused(inputs: SizingInputs, card: str, why: str) -> None:
+    found = scenario_of(size_inputs(inputs), Change(card=card))
+    assert found.refused is not None and why in found.refused and found.tokens is None
+
+
+@pytest.mark.parametrize(("name", "why"), [("GB10", "shares its memory"), ("H900", "no card whose size is known")])
+def test_a_card_without_a_size_of_its_own_is_named(name: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Change.read({"card": name})
+
+
+def test_every_card_that_is_offered_has_a_size() -> None:
+    sizes = {name: known_capacity(name) for name in (*NVIDIA, *AMD)}
+    assert all(sizes.values())
+    assert not any(is_unified(name) for name in sizes)
+    assert [name for name in sizes if is_amd(name)] == list(AMD)
+    assert sizes["A100 40GB"] != sizes["A100 80GB"] and sizes["V100 16GB"] != sizes["V100 32GB"]
+    assert sizes["H100"] != sizes["H100 NVL"] and sizes["RTX PRO 6000 Blackwell"] != sizes["RTX 6000 Ada"]
+
+
+@given(launches(), st.sampled_from((*NVIDIA, *AMD)))
+@settings(deadline=None)
+def test_no_answer_for_another_card_is_negative_or_outside_its_bounds(inputs: SizingInputs, card: str) -> None:
+    ranks = tuple(dataclasses.replace(r, capacity=(r.opening or 0) + 0.7) for r in inputs.ranks)
+    found = scenario_of(size_inputs(dataclasses.replace(inputs, ranks=ranks)), Change(card=card))
+    if found.refused or found.tokens is None or found.tokens.after is None:
+        return
+    assert found.tokens.after >= 0
+    assert (found.tokens.low or 0) <= found.tokens.after <= (found.tokens.high or math.inf)

@@ -59,6 +59,7 @@ class Scenario:
     validity   the limits of the model, in words
     cautions   what speaks against the change
     wanted_free_gib  what a change should leave free; needed_free_gib what any launch needs, less on a shared memory
+    opening_gib   free before the weights, on a card of another size; None on the log's own
     starts_from   smallest fraction that starts; at least that where tokens are "at most", None where "at least"
     keeps_wanted  largest fraction that leaves the wanted free memory
     equations     each step with its numbers
@@ -66,6 +67,7 @@ class Scenario:
     """
 
     refused: str | None = None
+    opening_gib: Figure | None = None
     fraction: Figure | None = None
     tokens: Figure | None = None
     kv_gib: Figure | None = None
@@ -92,6 +94,7 @@ class Scenario:
 
         return {
             "refused": self.refused,
+            "opening_gib": figure(self.opening_gib, 4),
             "fraction": figure(self.fraction, 4),
             "tokens": figure(self.tokens, 0),
             "total_tokens": figure(self.total_tokens, 0),

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kvdiag.diagnosis.cards import AMD, NVIDIA, is_unified, known_capacity
+
 _DTYPES = ("auto", "bfloat16", "bf16", "float16", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1")
 _MOST_TOKENS = 10**12
 
@@ -19,6 +21,7 @@ class Change:
     draft              False takes the draft model away
     dp_attention       ranks that attend on their own (--enable-dp-attention --dp-size)
     hicache_size_gb    host memory a rank in 10^9 bytes, as the flag means it
+    card               a card of another size, by a name that cards.py knows
     free_gib, tokens   turned round: which fraction leaves this much free, or holds this many tokens
     request_tokens     the length at which concurrent requests are counted; the context length where not given
     """
@@ -37,6 +40,7 @@ class Change:
     cuda_graph_max_bs: int | None = None
     hicache_ratio: float | None = None
     hicache_size_gb: float | None = None
+    card: str | None = None
     free_gib: float | None = None
     tokens: int | None = None
     request_tokens: int | None = None
@@ -79,10 +83,19 @@ class Change:
                 raise ValueError(f"{name} is a positive number")
         if self.swa_full_tokens_ratio is not None and self.swa_full_tokens_ratio > 1:
             raise ValueError("--swa-full-tokens-ratio is at most 1")
+        if self.card is not None:
+            self._check_card(self.card)
         if self.free_gib is not None and not (math.isfinite(self.free_gib) and 0 <= self.free_gib <= 1e6):
             raise ValueError("the free memory wanted is a number of GiB, 0 or more")
         if sum(x is not None for x in (self.mem_fraction_static, self.free_gib, self.tokens)) > 1:
             raise ValueError("a fraction, free memory wanted, tokens wanted: give one of the three")
+
+    @staticmethod
+    def _check_card(name: str) -> None:
+        if is_unified(name):
+            raise ValueError(f"{name[:40]} shares its memory with the host, of which this log tells nothing")
+        if known_capacity(name) is None:
+            raise ValueError(f"{name[:40]!r} is no card whose size is known; ask for {', '.join((*NVIDIA, *AMD))}")
 
     @property
     def is_nothing(self) -> bool:

@@ -79,7 +79,7 @@ def moves_own_fraction(change: Change, inputs: SizingInputs) -> bool:
     """Whether a change would move a fraction that SGLang chose itself, by ranks, draft or graphs; it is then pinned."""
     own = inputs.fraction is not None and (inputs.fraction_given is False or inputs.fraction_basis is not None)
     ranks = change.tp_size not in (None, inputs.tp) or change.dp_attention is not None
-    return own and (ranks or change.draft is False or change.cuda_graph_max_bs is not None)
+    return own and (ranks or change.card is not None or change.draft is False or change.cuda_graph_max_bs is not None)
 
 
 def command_line(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kvdiag.diagnosis.cards import is_amd, known_capacity
 from kvdiag.diagnosis.ledger.sizing import dsa, mha
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
+from kvdiag.diagnosis.ledger.sizing.free_memory import needed_free, wanted_free
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
 from kvdiag.diagnosis.ledger.sizing.linear import DEFAULT_RATIO
 from kvdiag.diagnosis.ledger.sizing.requests import rows_at
@@ -14,13 +16,70 @@ from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, Launch
 
+CARD_ROOM = 0.6
+"""GiB by which another card's context, and its total as torch counts it, may differ from this one's."""
+
 
 def changed_launch(sizing: Sizing, base: Launch, change: Change) -> Launch:
     """The launch with every changed flag but the fraction. Raises CannotTell where the log cannot carry a change."""
     launch = base
-    for step in (_draft, _ranks, _dtype, _cap, _window, _states, _request_table, _graphs):
+    for step in (_card, _draft, _ranks, _dtype, _cap, _window, _states, _request_table, _graphs):
         launch = step(sizing, launch, change)
     return launch
+
+
+def for_card(sizing: Sizing, change: Change) -> Sizing:
+    """The sizing with the free memory that another card wants; the same without another card."""
+    total = known_capacity(change.card) if change.card is not None else None
+    if total is None:
+        return sizing
+    inputs = replace(sizing.inputs, ranks=tuple(replace(rank, capacity=total.gib) for rank in sizing.inputs.ranks))
+    return replace(sizing, wanted_free=wanted_free(inputs), needed_free=needed_free(inputs))
+
+
+def _card(sizing: Sizing, launch: Launch, change: Change) -> Launch:
+    """On a card of another size: what is taken before the weights, and what the start takes, stay as in this log."""
+    total = known_capacity(change.card) if change.card is not None else None
+    if change.card is None or total is None:
+        return launch
+    inputs = sizing.inputs
+    if inputs.unified_memory:
+        raise CannotTell(
+            "GPU and host share one memory in this log: what was free before the weights tells nothing of a card"
+        )
+    if inputs.platform not in (None, "cuda", "hip"):
+        raise CannotTell(f"what a start takes on {inputs.platform} tells nothing of a GPU")
+    if is_amd(change.card) is not (inputs.platform == "hip"):
+        raise CannotTell(
+            "the cards are of two makers: what driver and libraries take before the weights is not the same there"
+        )
+    sizes = [rank.capacity for rank in inputs.ranks if rank.capacity is not None]
+    if not sizes:
+        raise CannotTell(
+            "the log names neither its card nor the card's total, so what was taken before the first reading is not "
+            "known"
+        )
+    if max(sizes) - min(sizes) > CARD_ROOM:
+        raise CannotTell("the ranks of this log have cards of several sizes")
+    taken = min(sizes) - launch.opening
+    if taken < 0:
+        raise CannotTell("more memory was free before the weights than the log's card is known to have")
+    more = total.gib - min(sizes)
+    return replace(
+        launch,
+        opening=launch.opening + more,
+        after_weights=launch.after_weights + more,
+        room=launch.room + more,
+        shaky=launch.shaky + CARD_ROOM,
+        notes=(
+            *launch.notes,
+            f"{change.card} is taken to have {total.gib:.2f} GiB, {taken:.2f} of them gone before the weights as in "
+            f"this log; ± {CARD_ROOM:g} GiB for another driver and context",
+            "chunked prefill and the largest graph are taken as in this log; where they are not given, SGLang chooses "
+            "them by the card",
+            "whether the card runs this model's number formats and kernels, and how fast, is not asked",
+        ),
+    )
 
 
 def running_limit(sizing: Sizing, launch: Launch, change: Change, tokens: int) -> int | None:

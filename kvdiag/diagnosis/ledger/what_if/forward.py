@@ -28,6 +28,7 @@ class Launch:
     draft_cell   bytes a draft's pool stores for it; 0 without a draft
     fixed        GiB that appear or go outside the pools: draft weights, request table, graphs
     shaky        GiB by which `fixed` and after_weights may be off
+    room         GiB that another card has more; negative on a smaller one
     lost         GiB of the budget that the log's pool does not have, whatever the cause; negative when it has more
     context      length of a row of the request table; None where the log does not tell
     rows         its rows where a limit is set; None where SGLang counts them from the tokens
@@ -43,6 +44,7 @@ class Launch:
     draft_cell: float = 0.0
     fixed: float = 0.0
     shaky: float = 0.0
+    room: float = 0.0
     lost: float = 0.0
     context: int | None = None
     rows: int | None = None
@@ -119,10 +121,10 @@ def tokens_before(sizing: Sizing, base: Launch) -> int:
 
 
 def taken_more(sizing: Sizing, base: Launch, then: Launch, tokens: int) -> float:
-    """GiB that the changed launch takes more: pools, the request table, and what is fixed."""
+    """GiB that the changed launch takes more of this card: pools, the request table, what is fixed, less more room."""
     before = tokens_before(sizing, base)
     pools = then.pools_gib(tokens) - base.pools_gib(before)
-    return pools + table_gib(sizing, then, tokens) - table_gib(sizing, base, before) + then.fixed
+    return pools + table_gib(sizing, then, tokens) - table_gib(sizing, base, before) + then.fixed - then.room
 
 
 def table_gib(sizing: Sizing, launch: Launch, tokens: float) -> float:

@@ -11,7 +11,7 @@ from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
 from kvdiag.diagnosis.ledger.what_if.answer import Figure, Scenario
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.command import command_line, flag_changes
-from kvdiag.diagnosis.ledger.what_if.flags import changed_launch
+from kvdiag.diagnosis.ledger.what_if.flags import changed_launch, for_card
 from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, base_launch, with_fraction
 from kvdiag.diagnosis.ledger.what_if.inverse import fraction_asked, largest_with_free, smallest_start
 from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
@@ -40,6 +40,7 @@ def scenario_of(sizing: Sizing, change: Change, arguments: Mapping[str, Any] | N
     try:
         base = base_launch(sizing)
         changed = changed_launch(sizing, base, change)
+        sizing = for_card(sizing, change)
         printed = fraction_asked(sizing, base, changed, change)
     except CannotTell as reason:
         return Scenario(refused=str(reason), wanted_free_gib=sizing.wanted_free, needed_free_gib=sizing.needed_free)
@@ -56,6 +57,7 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
     known = refused is None or (tokens.after is not None and tokens.after > 0)
     return Scenario(
         refused=refused,
+        opening_gib=Figure(base.opening, then.opening) if then.opening != base.opening else None,
         fraction=Figure(sizing.inputs.fraction, outcome.printed or sizing.inputs.fraction),
         tokens=tokens if known else Figure(tokens.before, None),
         kv_gib=outcome.pool(tokens) if known else None,

@@ -40,7 +40,10 @@ def equations(outcome: Outcome, tokens: Figure, free: Figure | None) -> list[str
         table = table_gib(outcome.sizing, then, tokens.after) - table_gib(outcome.sizing, base, before)
         rows = f" {_change(-table)} for the request table" if abs(table) >= HALF_DIGIT else ""
         fixed = f" {_change(-then.fixed)} outside the pools" if abs(then.fixed) >= HALF_DIGIT else ""
-        lines.append(f"free = {free.before:.2f} {_change(-more)} for the pools{rows}{fixed} = {free.after:.2f} GiB")
+        room = f" {_change(then.room)} of the other card" if then.room else ""
+        lines.append(
+            f"free = {free.before:.2f} {_change(-more)} for the pools{rows}{fixed}{room} = {free.after:.2f} GiB"
+        )
         if then.draft_cell and tokens.before is not None and tokens.after != tokens.before:
             draft = tokens.after * then.draft_cell / GIB - tokens.before * base.draft_cell / GIB
             lines.append(f"of the pools, {_change(draft)} GiB are the draft's, at {then.draft_cell:,.0f} B a token")
