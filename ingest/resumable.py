@@ -62,6 +62,8 @@ def answering(view: View) -> View:
             refuse_other_sites(request)
             try:
                 return view(request, *arguments, **more)
+            except FileNotFoundError:  # deleted meanwhile
+                raise Http404 from None
             except OSError as problem:
                 if is_disk_full(problem):
                     raise disk_full() from problem

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from ingest import resumable
+from ingest import resumable, services
 from ingest.models import State, Upload
 
 pytestmark = pytest.mark.django_db
@@ -136,3 +136,16 @@ def test_a_part_for_which_the_disk_has_no_room_is_refused(client: Client, settin
         assert patch(client, url, LOG, 0, token).status_code == 507
     settings.KVDIAG_LIMITS = replace(settings.KVDIAG_LIMITS, min_free_disk_bytes=1 << 60)
     assert patch(client, url, b"x", len(LOG), token).status_code == 507
+
+
+def test_a_part_of_an_upload_that_is_deleted_meanwhile_finds_nothing(client: Client, monkeypatch) -> None:
+    said = begin(client, ("server.log", len(LOG))).json()
+    look = resumable.receiving
+
+    def deleted_behind(*request):
+        upload = look(*request)
+        services.delete_upload(Upload.objects.get())
+        return upload
+
+    monkeypatch.setattr(resumable, "receiving", deleted_behind)
+    assert patch(client, said["files"][0], LOG, 0, said["delete_token"]).status_code == 404
