@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from kvdiag.diagnosis.text import context_of
 from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.budget import spell_ranks
@@ -77,7 +78,7 @@ def shown_findings(launch: Launch) -> list[ShownFinding]:
     """A launch's findings in the document's order within each severity, each with an anchor of its own."""
     found = [finding for finding in listed(launch, "findings") if isinstance(finding, dict)]
     found.sort(key=lambda finding: _rank(str(finding.get("severity"))))
-    context = dig(launch, "limits", "context_len")
+    context = context_of(launch)
     seen: Counter[str] = Counter()
     shown: list[ShownFinding] = []
     for finding in found:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario_of
+from kvdiag.diagnosis.rules._pricing import is_npu
 from kvdiag.diagnosis.rules.rule import Case
 
 HICACHE_RATIO = 4.0  # host tokens for each device token, where no host tier is on
@@ -39,7 +40,7 @@ def _changes(case: Case) -> Iterator[tuple[str, str, Change]]:
         if beyond < 1:
             yield "fraction-beyond", "one step further", Change(mem_fraction_static=round(beyond, 3))
     dtype = str(launch.value("kv_cache_dtype") or "auto")
-    if dtype in ("auto", "bfloat16", "bf16", "float16"):
+    if dtype in ("auto", "bfloat16", "bf16", "float16") and not is_npu(case):
         yield "fp8-kv", "an 8-bit KV cache", Change(kv_cache_dtype="fp8_e4m3")
     tp = launch.number_of("tp_size")
     if (

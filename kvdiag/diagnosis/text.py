@@ -88,6 +88,14 @@ def signed(value: float, digits: int) -> str:
     return text.replace("-", "" if float(text.replace(",", "")) == 0 else "−")
 
 
+def context_of(launch: Mapping[str, Any]) -> int | None:
+    """Tokens one request may use: as the server's limits say, else as the arguments do."""
+    limit = (launch.get("limits") or {}).get("context_len")
+    given = ((launch.get("arguments") or {}).get("context_length") or {}).get("value")
+    found = limit if limit is not None else given
+    return found if isinstance(found, int) and found > 0 else None
+
+
 def request_length(remedy: dict[str, Any], context: int | None) -> int | None:
     """Tokens of the requests that a remedy counts: the context's, or those of the context it sets."""
     to = str(remedy["to"]) if remedy.get("to") is not None else ""
@@ -282,7 +290,7 @@ class _Terminal:
             yield "Masked: " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in masked.items())
 
     def _launch(self, launch: dict[str, Any]) -> Iterator[str]:
-        self.request_tokens = (launch.get("limits") or {}).get("context_len")
+        self.request_tokens = context_of(launch)
         several = len(self.document["launches"]) > 1
         facts = [f"Launch {launch['number']}"] if several else []
         facts += [launch["outcome"], *identity(launch)]

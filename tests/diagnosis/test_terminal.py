@@ -194,6 +194,7 @@ def test_a_count_of_requests_says_how_long_they_are() -> None:
     text = text_of("llama31-8b-lora-notebook-three-adapters")
     assert "requests of 131,072 tokens: 0 → about 6" in text
     assert "requests: " not in text
+    assert "requests of 65,536 tokens: 0 → about 1" in text_of("laguna-s21-nvfp4-gb10-cut-after-pool")  # an argument
 
 
 def test_markdown_says_what_was_launched_on_what() -> None:

@@ -245,3 +245,20 @@ def test_a_change_is_told_in_per_cent_or_as_a_multiple(before: float, after: flo
 def test_a_batch_without_a_slot_is_told_with_what_it_asked_for_and_what_was_left(told: str, said: str) -> None:
     log = f"Prefill out of memory. Try to lower your batch size.\n{told}\n"
     assert said in diagnose(Log("x", io.BytesIO(log.encode()))).document["launches"][-1]["verdict"]
+
+
+@pytest.mark.parametrize("log", ["qwen3-30b-ascend-1p", "qwen3-4b-ipynb-output-strings"])
+def test_a_lever_is_not_charged_with_what_was_free_before(log: str) -> None:
+    launch = launch_of(TESTS / "corpus" / log / "log.txt")
+    assert launch["verdict"].startswith("Ready, nothing to fix")
+    tier = next(lever for lever in launch["levers"] if lever["lever"] == "host-tier")
+    assert not any("free at the end" in cost for cost in tier["costs"])
+    less = scenario(launch, Change(mem_fraction_static=launch["kv_cache"]["budget"]["mem_fraction_static"] + 0.005))
+    assert any("under the" in text for text in less.cautions)
+
+
+def test_no_8_bit_cache_is_offered_where_the_device_has_none() -> None:
+    npu = launch_of(TESTS / "corpus" / "qwen3-30b-ascend-1p" / "log.txt")
+    assert not any(lever["lever"] == "fp8-kv" for lever in npu["levers"])
+    gpu = launch_of(TESTS / "corpus" / "qwen3-4b-ipynb-output-strings" / "log.txt")
+    assert any(lever["lever"] == "fp8-kv" for lever in gpu["levers"])

@@ -267,10 +267,15 @@ def ceil_fraction(value: float) -> float:
     return math.ceil(value * 1000 - 1e-9) / 1000
 
 
+def is_npu(case: Case) -> bool:
+    """Whether the device is an Ascend NPU, which has no 8-bit format of the KV cache."""
+    return case.launch.value("device") == "npu" or case.launch.value("attention_backend") == "ascend"
+
+
 def eight_bit_kv(case: Case) -> Remedy | None:
     """Store the KV cache in 8 bits, with the caveat that always goes with it; None where the device lacks the
     format, or a cap sets the pool."""
-    if case.launch.value("device") == "npu" or case.launch.value("attention_backend") == "ascend":
+    if is_npu(case):
         return None
     if cap(case) is not None:
         return None  # --max-total-tokens sets the pool: smaller tokens would only leave more free

@@ -101,17 +101,20 @@ def cautions(outcome: Outcome, free: Figure | None) -> list[str]:
 def short_of(free: Figure, sizing: Sizing) -> str:
     """How far what stays free is from what is wanted; "" where it is enough.
 
-    What the host may want of a memory that it shares with the GPU speaks against taking more of it, and only against
-    that: a launch as it is has enough when the GPU has.
+    Half of what is wanted is enough for a launch as it is; less than all of it speaks against taking more, and so does
+    what the host may want of a memory that it shares with the GPU.
     """
     after, needed, wanted = free.after, sizing.needed_free, sizing.wanted_free
     if after is None or needed is None or wanted is None:
         return ""
     at_end = f"{after:.2f} GiB free at the end is"
+    if after < needed / 2:
+        return f"{at_end} less than half of the {needed:.2f} GiB wanted"
+    if free.before is not None and after >= free.before - 0.005:
+        return ""  # the change is not what takes it
     if after < needed - 0.005:
-        return f"{at_end} {'less than half of' if after < needed / 2 else 'under'} the {needed:.2f} GiB wanted"
-    takes_more = free.before is None or after < free.before - 0.005
-    if after < wanted - 0.005 and takes_more:
+        return f"{at_end} under the {needed:.2f} GiB wanted"
+    if after < wanted - 0.005:
         return f"{at_end} under the {wanted:.2f} GiB wanted where host and GPU share one memory"
     return ""
 
