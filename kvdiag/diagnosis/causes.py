@@ -40,7 +40,7 @@ from kvdiag.diagnosis.events.libraries import (
 )
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
-from kvdiag.diagnosis.events.platform import MemorySaver, SharedMemoryFull
+from kvdiag.diagnosis.events.platform import DiskFull, MemorySaver, SharedMemoryFull
 from kvdiag.diagnosis.events.ready import BenchmarkResult, FiredUp, HttpServerUp, ServerLimits, StopRequested, Warmup
 from kvdiag.diagnosis.events.requests import (
     LastRequestDoesNotFit,
@@ -101,6 +101,7 @@ _CAUSES = (
     UnbalancedMemory,
     DispatchLimitExceeded,
     CommunicationFailed,
+    DiskFull,
     SlotLeak,
     ArgumentsRefused,
     ContextTooLong,
@@ -115,6 +116,7 @@ _OFTEN_DEALT_WITH = (
     ContextTooLong,
     PeerLost,
     SharedMemoryFull,
+    DiskFull,
 )
 # Exceptions that are raised because another process is gone.
 _ECHOES = ("EOFError", "BrokenPipeError", "ConnectionResetError", "CancelledError", "KeyboardInterrupt", "SystemExit")
@@ -352,6 +354,8 @@ class _Inquest:
                 return FailureKind.GPU_OOM, text
             case DisguisedError():
                 return FailureKind.KERNEL, text
+            case DiskFull() | SharedMemoryFull(in_weight_file=True):
+                return FailureKind.OTHER, text
         if isinstance(event, (*_SIZING, *_TOKENS)):
             return FailureKind.SIZING, text
         if isinstance(event, _HOST):

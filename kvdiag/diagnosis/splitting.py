@@ -48,6 +48,7 @@ from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.platform import (
     DesktopOnGPU,
+    DiskFull,
     HugePages,
     SharedMemoryFull,
     TrainerLine,
@@ -119,6 +120,7 @@ _ANYBODY = (
     DisguisedError,
     *MACHINE,
     DesktopOnGPU,
+    DiskFull,
     HugePages,
     TrainerLine,
     UnifiedMemoryDevice,
@@ -139,6 +141,7 @@ _CARRIED = (
     DeviceFull,
     DeviceOutOfMemory,
     DispatchLimitExceeded,
+    DiskFull,
     DisguisedError,
     ExceptionRaised,
     Frame,

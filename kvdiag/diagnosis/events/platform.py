@@ -7,6 +7,8 @@ import re
 from kvdiag.diagnosis.events.pattern import NUMBER, Event, read_from
 from kvdiag.diagnosis.lines import LogLine
 
+_READS_WEIGHTS = re.compile(r"in load_weights\b|in weight_loader\b|model_loader/|safetensors/")
+
 
 @read_from(
     r"nr_hugepages|HugePages_Total: +[1-9]",
@@ -103,7 +105,8 @@ class TrainerLine(Event):
     source="NCCL: shmutils.cc",
 )
 @read_from(
-    r"\[Errno 28\] No space left on device",
+    r"\[Errno 28\] No space left on device(?!: ['\"]?/(?!dev/shm/))",
+    literals=("[Errno 28] No space left on device",),
     samples=("OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'",),
     fields={"segment": r"on device: '?([^']+)'?"},
     source="python",
@@ -112,14 +115,37 @@ class TrainerLine(Event):
     r"^Bus error|: Bus error",
     literals=("Bus error",),
     excludes=("dataloader", "DataLoader"),
-    samples=("Bus error (core dumped)",),
-    source="shell",
+    constants={"by_signal": True},
+    samples=("Bus error (core dumped)", "Fatal Python error: Bus error"),
+    source="shell, python's faulthandler",
 )
 class SharedMemoryFull(Event):
-    """/dev/shm (or the disk) is full: the container's shared memory, not the GPU's."""
+    """/dev/shm is full: the container's shared memory, not the GPU's. A bus error is a sign of it and no proof."""
 
     segment: str | None = None
     size: int | None = None
+    by_signal: bool = False
+
+    @property
+    def in_weight_file(self) -> bool:
+        """Whether the stacks below a bus error read weights: a page of a mapped file could not be had."""
+        return self.by_signal and any(_READS_WEIGHTS.search(text) for text in self.line.following(200))
+
+
+@read_from(
+    r"No space left on device: ['\"]?/(?!dev/shm/)|No space left on device \(os error 28\)",
+    literals=("No space left on device",),
+    fields={"path": r"on device: ['\"]?(/[^'\"]+)"},
+    samples=(
+        "OSError: [Errno 28] No space left on device: '/root/.cache/huggingface/hub/models--m/blobs/1.incomplete'",
+        "RuntimeError: Data processing error: IO Error: No space left on device (os error 28)",
+    ),
+    source="python, huggingface_hub",
+)
+class DiskFull(Event):
+    """A file could not be written: the disk is full, and no memory."""
+
+    path: str | None = None
 
 
 @read_from(

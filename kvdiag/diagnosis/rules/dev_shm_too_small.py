@@ -1,7 +1,7 @@
 """/dev/shm is full.
 
 What it sees
-    An error while a shared memory segment is created in /dev/shm, or a bus error of a data loader.
+    An error while a shared memory segment is created in /dev/shm, or a bus error outside the reading of weights.
 Why it matters
     Communicators and loaders share data there. Containers get 64 MiB unless told otherwise.
 What to do
@@ -17,16 +17,19 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.platform import SharedMemoryFull
 from kvdiag.diagnosis.rules._pricing import starting_value
 from kvdiag.diagnosis.rules.judgements import ranks_of
-from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
-    found = case.launch.each(SharedMemoryFull)
+    found = [e for e in case.launch.each(SharedMemoryFull) if not e.in_weight_file]
     if not found:
         return
+    told = [e for e in found if not e.by_signal]
     yield Finding(
-        summary="/dev/shm is full: a shared memory segment could not be created",
+        summary="/dev/shm is full: a shared memory segment could not be created"
+        if told
+        else "A bus error: most likely /dev/shm is full, and a shared memory segment could not grow",
         why="It is the container's shared memory, not the GPU's and not a kernel's.",
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="size", value=found[0].size),
@@ -42,4 +45,5 @@ def check(case: Case) -> Iterator[Finding]:
                 "--ipc", Direction.SET, to="host", cost="It costs the container's isolation from the host's segments."
             ),
         ),
+        confidence=Confidence.CERTAIN if told else Confidence.LIKELY,
     )

@@ -1,8 +1,8 @@
 """The words speak of memory, but of another kind than the device's.
 
 What it sees
-    A kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, or a wait for a slow
-    rank that names an overflow as a guess.
+    A kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, a full disk, a mapped
+    weight file that cannot be read, or a wait for a slow rank that names an overflow as a guess.
 Why it matters
     Advice on GPU memory does not apply.
 What to do
@@ -14,10 +14,11 @@ Sources
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import shorten
 
 from kvdiag.diagnosis.events.libraries import KernelResourceShort
 from kvdiag.diagnosis.events.pattern import Event
-from kvdiag.diagnosis.events.platform import SharedMemoryFull
+from kvdiag.diagnosis.events.platform import DiskFull, SharedMemoryFull
 from kvdiag.diagnosis.rules.judgements import memory_ran_out, pinned_host_memory, slow_load
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 
@@ -40,6 +41,31 @@ def check(case: Case) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
         )
         return
+    disk = case.launch.first(DiskFull)
+    if disk is not None and _ended_it(case, disk):
+        where = "" if disk.path is None else f" that holds {shorten(disk.path, 120, placeholder=' …')}"
+        yield Finding(
+            summary=f"The disk{where} is full; no memory is short",
+            why="Flags about memory do not change what a disk has left.",
+            evidence=cite(disk),
+            severity=Severity.CRITICAL,
+        )
+        return
+    mapped = next((e for e in case.launch.each(SharedMemoryFull) if e.in_weight_file), None)
+    if mapped is not None:
+        yield Finding(
+            summary="A page of a mapped weight file could not be read; no memory is short",
+            why="The stacks below the bus error read weights: a file cut short, or a file system that did not answer.",
+            evidence=cite(mapped),
+            remedies=(
+                Remedy(
+                    "--weight-loader-disable-mmap", Direction.SET, cost="It costs host memory while files are read."
+                ),
+            ),
+            severity=Severity.CRITICAL,
+            confidence=Confidence.LIKELY,
+        )
+        return
     signs: list[tuple[list[Event], str, str]] = [
         (list(case.launch.each(KernelResourceShort)), "kernel-shared-memory-limit", "a multiprocessor's own memory"),
         (list(case.launch.each(SharedMemoryFull)), "dev-shm-too-small", "the container's shared memory"),
@@ -53,3 +79,8 @@ def check(case: Case) -> Iterator[Finding]:
                 part_of=cause,
             )
             return
+
+
+def _ended_it(case: Case, event: Event) -> bool:
+    failure = case.outcome.failure
+    return failure is not None and any(line.place == event.line.place for line in failure.lines)

@@ -34,6 +34,7 @@ from kvdiag.diagnosis.events.libraries import (
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.platform import (
+    DiskFull,
     MemorySaver,
     SharedMemoryFull,
     TrainerLine,
@@ -157,6 +158,7 @@ _EXPLAINED = (
     HostOutOfMemory,
     KernelResourceShort,
     SharedMemoryFull,
+    DiskFull,
     AttentionWorkspaceShort,
     DispatchLimitExceeded,
     LoadBarrier,
