@@ -96,7 +96,7 @@ def _mail(channel: Channel, text: str, alert: Alert | None) -> None:
     if not settings.KVDIAG_SENDS_MAIL:
         raise alerts_address.Refused("This site sends no mail; its operator sets KVDIAG_SMTP_URL.")
     link = f"\n\n{report_url(alert)}\n" if alert else "\n"
-    send_mail(f"[kvdiag] {text}"[:200].replace("\n", " "), f"{text}{link}", None, [channel.address])
+    send_mail(" ".join(f"[kvdiag] {text}".split())[:200], f"{text}{link}", None, [channel.address])
 
 
 def _call(channel: Channel, text: str, alert: Alert | None) -> int:

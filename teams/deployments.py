@@ -39,7 +39,7 @@ class Fingerprint:
 
 def named_deployment(team: Team, name: str, *, owner: Any) -> Deployment:
     """The deployment of this name in the team, made when there is none; a merged one leads to where it went."""
-    name = " ".join(name.split())[:200]
+    name = plain_name(name)
     return _joined(team, name.casefold(), name, owner)
 
 
@@ -64,9 +64,16 @@ def _joined(team: Team, key: str, name: str, owner: Any) -> Deployment:
 
 def rename_deployment(deployment: Deployment, name: str, *, by: Any) -> None:
     """Call a deployment otherwise. Its key stays, so that pipelines which send by the old name still reach it."""
+    name = plain_name(name) or deployment.name
     record(by, "deployment.rename", team=deployment.team, object=name, before=deployment.name)
-    deployment.name = " ".join(name.split())[:200]
+    deployment.name = name
     deployment.save(update_fields=["name"])
+
+
+def plain_name(name: str) -> str:
+    """A name on one line, without what is not printed: a NUL, which PostgreSQL does not take, or marks that turn the
+    reading of what stands beside it."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())[:200]
 
 
 def give_deployment(deployment: Deployment, owner: Any, *, by: Any) -> None:

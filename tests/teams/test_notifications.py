@@ -201,6 +201,17 @@ def test_mail_is_sent_when_the_site_sends_mail(world: World, alert: Alert, setti
     settings.KVDIAG_SENDS_MAIL = True
     assert alerts_sending.deliver(to, alert)[0].is_sent
     assert mail.outbox[0].to == ["oncall@example.org"] and "kimi-prod" in mail.outbox[0].subject
+    alert.text = "fewer\r\nBcc: somebody@example.org"
+    assert alerts_sending.deliver(to, alert)[0].is_sent
+    assert mail.outbox[1].subject.endswith("fewer Bcc: somebody@example.org") and mail.outbox[1].bcc == []
+
+
+def test_a_deployments_name_holds_what_is_printed(world: World) -> None:
+    stored = world.launch()
+    page = f"/deployments/{stored.upload.deployment.public_id}/change/"
+    assert signed_in(world.bob).post(page, {"name": "a\r\nb\0 \u202ec"}).status_code == 302
+    stored.upload.deployment.refresh_from_db()
+    assert stored.upload.deployment.name == "a b c"
 
 
 @pytest.mark.parametrize(("status", "again"), [(500, True), (404, False), (204, False)])
