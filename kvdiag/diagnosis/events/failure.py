@@ -216,7 +216,9 @@ class ScratchTooLarge(Event):
 
 @read_from(
     r"an illegal memory access was encountered|device-side assert triggered|misaligned address"
-    r"|unspecified launch failure|hipErrorIllegalAddress|aicore exception",
+    r"|unspecified launch failure|hipErrorIllegalAddress|aicore exception|Memory access fault by GPU"
+    r"|thread terminated with exception: CUDA error: |thread terminated with exception: HIP error: ",
+    excludes=("error: out of memory",),
     fields={
         "what": r"(illegal memory access|device-side assert|misaligned address|launch failure|IllegalAddress|aicore)"
     },
@@ -227,8 +229,11 @@ class ScratchTooLarge(Event):
         "torch.AcceleratorError: CUDA error: unspecified launch failure",
         "HIP error: hipErrorIllegalAddress",
         "EZ9999: The error from device(0), an aicore exception is found",
+        "Memory access fault by GPU node-2 (Agent handle: 0x9c1b2a0) on address 0x7f3f8c000000. Reason: Unknown.",
+        "[PG ID 2 Rank 2] Process group watchdog thread terminated with exception: HIP error: operation not permitted"
+        " on an event last recorded in a capturing stream",
     ),
-    source="CUDA, HIP, CANN",
+    source="CUDA, HIP, ROCr, CANN",
 )
 class KernelFault(Event):
     """A kernel faulted. Not an overflow."""
@@ -269,6 +274,7 @@ class CommunicationFailed(Event):
     r"Watchdog caught collective operation timeout|watchdog thread terminated|Timed out after \d+ ?(?:ms|seconds)"
     r" waiting",
     literals=("Watchdog caught collective", "watchdog thread terminated", "Timed out after"),
+    excludes=("exception: CUDA error", "exception: HIP error"),  # a kernel's fault, which the watchdog only reports
     fields={"who": r"(NCCL|HCCL|Gloo|gloo)"},
     constants={"collective": True},
     samples=(

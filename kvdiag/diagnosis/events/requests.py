@@ -10,6 +10,10 @@ _SCHEDULER = "sglang/srt/managers/scheduler.py"
 _RETRACT = "sglang/srt/managers/schedule_batch.py: retract_decode()"
 _BATCH = "sglang/srt/managers/schedule_batch.py, mem_cache/common.py"
 
+_STATES = re.compile(
+    r"mamba_available_size=(\d+), mamba_evictable_size=(\d+), [\w.]*mamba_pool\.size=(\d+),"
+    r" [\w.]*mamba_protected_size\(\)=(\d+)"
+)
 _TOKENS = {
     "wanted": re.compile(r"Try to allocate (\d+) tokens"),
     "available": re.compile(r"Ava\w+ (?:full )?tokens: (\d+)|available[\w ]*[:=] ?(\d+)"),
@@ -232,10 +236,10 @@ class RequestSlotsExhausted(Event):
     ),
     fields={
         "pool": r"((?:KV cache|Memory) pool|\w{1,60}) (?:memory )?leak detected|(\w{1,60} Pool|Mem) (?:Mem )?Leak",
-        "available": r"available(?:_size| req slots)=(\d+)",
-        "total": r"(?:max_total_num_tokens|total_size|total slots)=(\d+)",
-        "evictable": rf"evictable_size={NUMBER}",
-        "protected": rf"protected_size={NUMBER}",
+        "available": r"available(?:_size| req slots)?=(\d+)",
+        "total": r"(?:max_total_num_tokens?|total_size|total slots|pool_allocator\.size)=(\d+)",
+        "evictable": rf"(?:full_)?evictable_size={NUMBER}",
+        "protected": rf"protected_size(?:\(\))?={NUMBER}",
         "counted": rf"total_tokens={NUMBER}",
     },
     samples={
@@ -251,6 +255,9 @@ class RequestSlotsExhausted(Event):
         ),
         "0.4.5..0.5.10": "ValueError: token_to_kv_pool_allocator memory leak detected! available_size=46600,"
         " protected_size=0, self.max_total_num_tokens=46611",
+        "0.5.6..0.5.10": "ValueError: token_to_kv_pool_allocator memory leak detected! full_available_size=6016,"
+        " full_evictable_size=390685, self.token_to_kv_pool_allocator.size=396701,"
+        " self.tree_cache.full_protected_size()=0",
         "0.4.5..0.5.23": "req_to_token_pool memory leak detected!available_size=2040, total_size=2049",
         "0.5.4..0.5.10": "AssertionError: Mem Leak Detected! total_tokens=46600 vs self.max_total_num_tokens=46611",
         "0.5.11..0.5.23": (
@@ -272,6 +279,25 @@ class SlotLeak(Event):
     evictable: int | None
     protected: int | None
     counted: int | None
+
+    @property
+    def lost(self) -> int | None:
+        """Slots that are counted nowhere; below zero where more are counted than there are."""
+        if self.total is None or (self.counted is None and self.available is None):
+            return None
+        if self.counted is not None:
+            return self.total - self.counted
+        return self.total - (self.available or 0) - (self.evictable or 0) - (self.protected or 0)
+
+    @property
+    def lost_states(self) -> tuple[int, int] | None:
+        """State slots of a hybrid model that are counted nowhere, and how many there are: on the line after."""
+        for text in self.line.following(3):
+            found = _STATES.search(text)
+            if found:
+                free, cached, size, held = (int(group[:18]) for group in found.groups())
+                return size - free - cached - held, size
+        return None
 
 
 @read_from(

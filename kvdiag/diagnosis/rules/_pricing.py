@@ -417,30 +417,37 @@ def prefill_graph_knobs(case: Case) -> tuple[Remedy, ...]:
 def host_tier_knobs(case: Case) -> tuple[Remedy, ...]:
     """A smaller host tier, by the flag that sets its size here; in proportion to what this rank found free."""
     short = case.launch.first(HostMemoryShort)
-    share = None
+    share = most = None
     if short is not None and short.wanted and short.free is not None:
         kept = HOST_RESERVE if short.free >= short.wanted else 0.0  # up to 0.4.9 the message prints it among the free
         share = max(0.0, short.free - kept) / short.wanted
+        most = math.floor(short.free - kept)
     sized = (case.launch.number_of("hicache_size") or 0) > 0
     flags: tuple[str, ...] = ("--hicache-size",) if sized else ("--hicache-ratio",)
     if not sized and not is_in_command(case, "hicache_ratio"):
         flags = ("--hicache-ratio", "--hicache-size")
-    return tuple(_smaller_tier(case, flag, share, short) for flag in flags)
+    return tuple(_smaller_tier(case, flag, share, most, short) for flag in flags)
 
 
-def _smaller_tier(case: Case, flag: str, share: float | None, short: HostMemoryShort | None) -> Remedy:
+def _smaller_tier(
+    case: Case, flag: str, share: float | None, most: int | None, short: HostMemoryShort | None
+) -> Remedy:
     now = case.launch.number_of(flag[2:].replace("-", "_"))
     least = 1.0 if flag == "--hicache-ratio" else 0.0  # a host tier below the pool is refused or of no use
     value = None if not now or share is None or share >= 1 else math.floor(now * share * 20) / 20
     if value is not None and value <= least:
         value = None
+    note = "" if value is None else "In proportion to what this rank found free; other ranks take theirs beside it."
+    if not now and most is not None and most >= 1 and share is not None and share < 1:
+        size = f"{most} GB" if flag == "--hicache-size" else f"{share:.2f} of what it is now"
+        note = f"To {size} at most, which is what this rank found free; other ranks take theirs beside it."
     lower = knob(
         case,
         flag,
         Direction.LOWER,
         to=None if value is None else f"{value:g}",
         cost="It costs kept prefixes: the host tier holds fewer tokens.",
-        note="" if value is None else "In proportion to what this rank found free; other ranks take theirs beside it.",
+        note=note,
     )
     if value is None or not now or short is None or not short.wanted:
         return lower

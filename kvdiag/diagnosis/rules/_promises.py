@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario_of
@@ -150,6 +151,8 @@ def _words(case: Case, name: str, effect: dict[str, Effect], answer: Scenario | 
         return ""
     if answer is not None and answer.refused is None:
         return "By SGLang's own arithmetic it moves neither tokens nor free memory here."
+    if name.startswith("hicache_") and any(short.free is not None for short in case.launch.each(HostMemoryShort)):
+        return "What all ranks may take together is not predicted."
     if name in _BESIDE:
         return _BESIDE[name]
     if name not in _SIZED and name != "enable_dp_attention":

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.failure import ExitCode, Killed
+from kvdiag.diagnosis.events.failure import ExitCode, Killed, SchedulerDead
+from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.rules._pricing import host_tier_knobs
 from kvdiag.diagnosis.rules.judgements import flag_is_given, killed_from_outside
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
@@ -27,10 +28,11 @@ def check(case: Case) -> Iterator[Finding]:
         return
     sure = any(isinstance(e, Killed) and "oom" in e.line.shown.lower() for e in signs)
     tier = flag_is_given(case, "enable_hierarchical_cache", "hicache_size")
-    when = "while it was starting" if not case.is_ready else "after it was ready"
+    in_start = case.outcome.stage is not None or any(_in_start(e) for e in (*signs, *case.launch.each(SchedulerDead)))
+    when = " after it was ready" if case.is_ready else " while it was starting" if in_start else ""
     code = next((e.code for e in signs if isinstance(e, ExitCode)), None)
     yield Finding(
-        summary=f"A process was killed from outside {when}"
+        summary=f"A process was killed from outside{when}"
         + (f" (exit code {code})" if code is not None else "")
         + ": the host or the container ran out of memory",
         why="Signal 9 leaves no Python error. Flags about GPU memory do not change what the host has.",
@@ -42,3 +44,8 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
     )
+
+
+def _in_start(sign: Event) -> bool:
+    """Whether the parent says that it still waited for the process: it looks for dead ones only then."""
+    return isinstance(sign, SchedulerDead) or "during initialization" in sign.line.text

@@ -35,7 +35,8 @@ def check(case: Case) -> Iterator[Finding]:
     spare = None if size is None else round((tokens - most) * (size.target + size.draft))
     frees = "" if spare is None else f"; {format_gib(spare)} a GPU can only serve prefix reuse"
     yield Finding(
-        summary=f"{limit} requests of {format_tokens(context)} tokens use at most {format_tokens(most)} of"
+        summary=f"{limit:,} request{'s' if limit > 1 else ''} of {format_tokens(context)} tokens"
+        f" use{'s' if limit == 1 else ''} at most {format_tokens(most)} of"
         f" {format_tokens(tokens)} tokens{frees}",
         formula=worked("max_running_requests × context_len", f"{limit:,} × {context:,} = {most:,} tokens"),
         evidence=cite(case.limits, figure="kv_tokens", value=tokens),

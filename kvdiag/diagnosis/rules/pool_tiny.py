@@ -36,13 +36,14 @@ def check(case: Case) -> Iterator[Finding]:
         derived = pool_by_usage(case)
         if derived is None:
             return
-        tokens, batch = derived
+        tokens, batch = round(derived[0], -1), derived[1]
         evidence, confidence = (Evidence(batch.line, "tokens / usage", tokens),), Confidence.LIKELY
     if not 0 < tokens <= case.thresholds.pool_tiny_tokens:
         return
     capped = cap(case)
+    about = "about " if confidence is Confidence.LIKELY else ""  # by a usage of two decimals
     yield Finding(
-        summary=f"The KV pool holds only {format_tokens(tokens)} tokens",
+        summary=f"The KV pool holds only {about}{format_tokens(tokens)} tokens",
         why=f"--max-total-tokens {capped:,} asks for it." if capped is not None else "One ordinary prompt fills it.",
         evidence=evidence,
         severity=Severity.INFO if capped is not None else Severity.WARNING,

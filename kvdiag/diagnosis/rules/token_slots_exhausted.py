@@ -2,7 +2,7 @@
 
 What it sees
     "Prefill out of memory. Try to lower your batch size", or the same of decode: tokens of a pool, not bytes of the
-    device.
+    device. Where more tokens are free than were asked for, whole pages were short.
 Why it matters
     The server ends. With a sliding window it is often the window pool that is empty while the full pool is not.
 What to do
@@ -30,6 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
     if not found and not slots:
         return
     window = any(e.in_window for e in found)
+    in_pages = not window and any(_is_for_want_of_pages(e) for e in found)
     yield Finding(
         summary=_what_was_missing(found, window) if found else "A batch found no slot in the request table",
         why="The scheduler's estimate was too high; the GPU has not overflowed.",
@@ -37,6 +38,9 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=cite(*found[:2], *slots[:2]),
         remedies=remedies(
             fewer_requests(case),
+            knob(case, "--page-size", Direction.LOWER, cost="It costs speed with some attention backends.")
+            if in_pages and case.launch.number_of("page_size") != 1
+            else None,
             knob(case, "--swa-full-tokens-ratio", Direction.RAISE, cost="It costs full-attention tokens.")
             if window
             else None,
@@ -55,5 +59,15 @@ def _what_was_missing(found: list[TokenSlotsExhausted], window: bool) -> str:
     )
     if left is None or asked == "":
         return f"A batch{asked} found no slot in the " + (f"window pool while {had}" if window else "KV pool")
+    if not window and _is_for_want_of_pages(sign):
+        return (
+            f"A batch{asked} found too few whole pages in the KV pool, though {format_tokens(left)} slots were free:"
+            " each request takes whole pages"
+        )
     slots = f"{format_tokens(left)} slots" if left else "no slot"
     return f"A batch{asked} found {slots} in the " + (f"window pool while {had}" if window else "KV pool")
+
+
+def _is_for_want_of_pages(sign: TokenSlotsExhausted) -> bool:
+    """Whether more slots were free than asked for: then whole pages were short, or an estimate was wrong."""
+    return sign.wanted is not None and sign.available is not None and sign.available >= sign.wanted

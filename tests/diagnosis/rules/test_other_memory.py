@@ -1,4 +1,4 @@
-"""Disks, mapped files and the container's shared memory are told apart, and none from its neighbour's words."""
+"""Disks, mapped files, the container's shared memory and lost slots are told apart, with the figures of their lines."""
 
 from __future__ import annotations
 
@@ -58,3 +58,81 @@ def test_a_bus_error_elsewhere_is_only_likely_shared_memory() -> None:
     launch = launch_of(BEGUN + BUS.format(frame='distributed/parallel_state.py", line 20 in init'))
     found = next(f for f in launch["findings"] if f["rule"] == "dev-shm-too-small")
     assert found["confidence"] == "likely"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "ValueError: token_to_kv_pool_allocator memory leak detected! self.max_total_num_tokens=81000,"
+            " available_size=900, evictable_size=80060, protected_size=0\n",
+            "40 of 81,000 slots of the KV pool belong to no request",
+        ),
+        (
+            "ValueError: token_to_kv_pool_allocator memory leak detected! available_size=81064, protected_size=0,"
+            " self.max_total_num_tokens=81000\nself.tree_cache.evictable_size()=300\n",
+            "SGLang counts 64 more slots of the KV pool than there are: some were given back twice",
+        ),
+        (
+            "ValueError: token_to_kv_pool_allocator memory leak detected! full_available_size=1000,"
+            " full_evictable_size=80000, self.token_to_kv_pool_allocator.size=81000,"
+            " self.tree_cache.full_protected_size()=0\nmamba_available_size=300, mamba_evictable_size=99,"
+            " self.req_to_token_pool.mamba_pool.size=402, self.tree_cache.mamba_protected_size()=0\n",
+            "3 of 402 state slots belong to no request",
+        ),
+        (
+            "UserWarning: req_to_token_pool memory leak detected!available_size=2047, total_size=2048\n",
+            "1 of 2,048 rows of the request table belong to no request",
+        ),
+    ],
+)
+def test_a_leak_says_how_many_slots_of_what(lines: str, said: str) -> None:
+    found = [f["summary"] for f in launch_of(BEGUN + lines)["findings"] if f["rule"] == "kv-slot-leak"]
+    assert found == [said]
+
+
+@pytest.mark.parametrize(("left", "pages"), [(31_808, True), (8_191, False)])
+def test_a_batch_that_finds_more_slots_than_it_asks_for_lacks_pages(left: int, pages: bool) -> None:
+    launch = launch_of(
+        f"{TRACE}RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 8192 tokens.\n"
+        f"Available tokens: {left} (self.token_to_kv_pool_allocator.available_size()={left})\n"
+    )
+    (finding,) = [f for f in launch["findings"] if f["rule"] == "token-slots-exhausted"]
+    assert ("whole pages" in finding["summary"]) == pages
+    assert ("--page-size" in {r["flag"] for r in finding["remedies"]}) == pages
+
+
+def test_a_kill_without_a_step_of_the_start_is_not_said_to_be_in_it() -> None:
+    kill = "Out of memory: Killed process 4242 (sglang::schedul)\n"
+    (alone,) = launch_of(kill)["findings"]
+    assert "starting" not in alone["summary"]
+    waited = "[2026-02-03 10:00:30] Rank 0 scheduler is dead. Please check if there are relevant logs.\n"
+    for more in (BEGUN + kill, waited + "[2026-02-03 10:00:31] Exit code: -9\n"):
+        assert "while it was starting" in launch_of(more)["findings"][0]["summary"]
+
+
+CAPTURING = """[2026-02-03 10:00:09 TP0] Memory pool end. avail mem=40.00 GB
+[2026-02-03 10:00:10 TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=39.00 GB
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "Memory access fault by GPU node-2 (Agent handle: 0x9c1b2a0) on address 0x7f3f8c000000. Reason: Unknown.",
+        "[rank2]:[E428 ProcessGroupNCCL.cpp:2057] [PG ID 2 Rank 2] Process group watchdog thread terminated with"
+        " exception: HIP error: operation not permitted on an event last recorded in a capturing stream",
+    ],
+)
+def test_a_fault_of_the_device_is_no_lost_partner_and_no_shortage(fault: str) -> None:
+    launch = launch_of(f"{CAPTURING}{fault}\n[2026-02-03 10:00:30] Exit code: -6\n")
+    assert launch["failure"]["kind"] == "kernel"
+    assert [f["rule"] for f in launch["findings"]] == ["not-memory"]
+
+
+def test_a_host_tier_of_unknown_size_is_told_what_was_free() -> None:
+    error = "ValueError: Not enough host memory available. Requesting 40.00 GB but only have 44.87 GB free."
+    found = next(f for f in launch_of(f"{TRACE}{error}\n")["findings"] if f["rule"] == "hicache-host-memory-short")
+    notes = {remedy["flag"]: remedy["note"] for remedy in found["remedies"]}
+    assert "34 GB at most" in notes["--hicache-size"]
+    assert "0.85 of what it is now" in notes["--hicache-ratio"]
