@@ -7,7 +7,6 @@ same restricted document feeds every form of a shared report, so that no page ca
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
 from typing import Any
 
 from kvdiag.diagnosis.defaults import known_fields
@@ -157,9 +156,10 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
     ]
     shown["not_understood"] = []
     own_words = dig(launch, "failure", "kind") in OWN_WORDS
-    message = "" if own_words else str(dig(launch, "failure", "message") or "")
+    message = "" if own_words else str(dig(launch, "failure", "message") or "")[:2000]
+    cited = {message[at : at + CITED] for at in range(len(message) - CITED + 1)}
     for key in ("verdict", "findings", "checks"):
-        shown[key] = _uncited(shown.get(key), message)
+        shown[key] = _uncited(shown.get(key), cited)
     return shown
 
 
@@ -187,17 +187,21 @@ def _plain(value: Any) -> Any:
     return scrub(value) if isinstance(value, str) else value
 
 
-def _uncited(value: Any, message: str) -> Any:
-    """The value with sentences that cite the failure's message cut short there: the message is the log's own text."""
+def _uncited(value: Any, cited: set[str]) -> Any:
+    """The value with sentences that cite the failure's message cut short there: the message is the log's own text.
+
+    cited  every piece of the message that is long enough
+    """
     if isinstance(value, dict):
-        return {key: each if key in CONSTANT else _uncited(each, message) for key, each in value.items()}
+        return {key: each if key in CONSTANT else _uncited(each, cited) for key, each in value.items()}
     if isinstance(value, list):
-        return [_uncited(each, message) for each in value]
+        return [_uncited(each, cited) for each in value]
     if not isinstance(value, str):
         return value
     value = _REASON.sub(r"\1.", value)
-    found = SequenceMatcher(None, value[:2000], message[:2000], autojunk=False).find_longest_match()
-    return f"{value[: found.a].rstrip(' :“')} …" if found.size >= CITED else value
+    found = (at for at in range(len(value) - CITED + 1) if value[at : at + CITED] in cited) if cited else iter(())
+    at = next(found, None)
+    return value if at is None else f"{value[:at].rstrip(' :“')} …"
 
 
 def scrub(sentence: str) -> str:

@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Thread
+from time import process_time
 from typing import Any
 
 import pytest
@@ -257,6 +258,26 @@ def test_the_facts_name_no_argument_of_a_fork_and_cite_no_error_beside_the_one_t
     assert "acme" not in json.dumps(shown) and "api_key" not in shown["arguments"]
     assert shown["arguments"]["max_running_requests"]["value"] == 48
     assert shown["findings"][0]["summary"] == "It ended, and not for want of memory."
+
+
+def test_the_facts_of_many_failed_starts_are_told_at_once() -> None:
+    from reports.sharing_scope import facts_only
+
+    document = worlds.document(findings=[("not-a-memory-failure", "warning")] * 4)
+    launch = document["launches"][0]
+    launch["failure"] = {
+        "kind": "other",
+        "stage": "serving",
+        "message": "rows of rare words, and others, " * 60,
+        "lines": [3],
+    }
+    for finding in launch["findings"]:
+        finding["summary"] = finding["why"] = "rows of rare words: " * 90
+    document["launches"] = [launch] * 100
+    begun = process_time()
+    facts = facts_only(document)
+    assert process_time() - begun < 4
+    assert facts["launches"][99]["findings"][3]["why"].endswith("…")
 
 
 def test_alerts_and_findings_hold_what_the_engine_says_and_no_line_of_the_log(world: World) -> None:
