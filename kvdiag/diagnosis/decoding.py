@@ -32,8 +32,8 @@ _WRITTEN: Final = lazy(r"(?:\^\[|\\x1b|\\033|\\u001[bB]|\\e)\[[0-9;]{0,16}[A-Za-
 # Colour codes whose ESC was lost on the way: "[2m...[0m [31mERROR[0m". A duration such as "[1m20s" is none.
 _LOST: Final = lazy(r"\[(?:[0-9]|2[1-9]|0[1-9]|[34][0-9]|9[0-7]|10[0-7]|[34]8;5;\d{1,3})(?:;\d{1,3}){0,4}m(?![\d ]\d)")
 _CONTROL_TEXT: Final = lazy(
-    r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\ufeff\u200b\u200e\u200f\u2028\u2029\x85"
-    r"\u061c\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction of the text behind them
+    r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\ufeff\xad\u200b-\u200e\u200f\u2028\u2029\x85"
+    r"\u061c\u202a-\u202e\u2060-\u2064\u2066-\u2069]"  # marks that are not seen, or turn the text behind them
 )
 
 # What scanners of paper, chat programs and web pages make of ASCII punctuation. All in UTF-8 they begin with c2, e2,

@@ -31,7 +31,7 @@ _LONGEST: Final = 64 << 10  # characters of one line that log_range and search g
 _BREAKS: Final = re.compile(rb"[\s,;'\"](?=[^\s,;'\"]*$)")
 _CONTROLS: Final = bytes({*range(32), 127} - {9, 10, 13})
 # What a name or a token may be disguised with: ASCII lookalikes, marks of no width, JSON's escapes of plain letters.
-_DISGUISED: Final = re.compile(rb"\xef[\xbb-\xbd]|\xc2[\x85\xa0]|\xe3\x80|\xe2[\x80\x81]|\xd8\x9c|\\u00[2-7]")
+_DISGUISED: Final = re.compile(rb"\xef[\xbb-\xbd]|\xc2[\x85\xa0\xad]|\xe3\x80|\xe2[\x80\x81]|\xd8\x9c|\\u00[2-7]")
 _ESCAPED: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])")
 
 

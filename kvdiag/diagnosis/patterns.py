@@ -63,7 +63,7 @@ _SECRET_WORD: Final = (
     r"|(?:access|auth|refresh|id|hf|hub|bearer|session|client|secret)_?(?:token|secret))"
 )
 _SECRET_NAME: Final = (
-    r"(?:[A-Z][A-Z0-9_]{0,80}_)?(?:TOKEN|SECRET|(?:[A-Z0-9]{1,20})?PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|API_?KEY"
+    r"(?:[A-Z][A-Z0-9_]{0,80}_)?(?:TOKEN|AUTHTOKEN|SECRET|(?:[A-Z0-9]{1,20})?PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|API_?KEY"
     r"|ACCESS_KEY(?:_ID)?|SECRET_KEY|PRIVATE_KEY|CREDENTIALS?|AUTH|ACCOUNT_KEY|CONNECTION_STRING|DSN|COOKIE"
     r"|WEBHOOK(?:_URL)?)(?:_?\d{1,2})?"
 )
@@ -145,15 +145,54 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     *_quoted("api_key", _KEY_LITERALS, r"(?:admin[_-])?api[_-]?key", r"(?:[\"']?\s{0,3}[:=,]\s{0,3}b?|\s{1,3})",
              "[api_key]", _EMPTY),
     Pattern("api_key", _KEY_LITERALS,
-            r"((?:admin[_-])?api[_-]?key(?:\s{0,2}[:=]\s{0,2}|\s{1,4}))([^\s\"'\\,;:=)}\]\[(]{4,})", "[api_key]",
+            r"((?:admin[_-])?api[_-]?key(?:\s{0,2}(?::=|[:=])\s{0,2}|\s{1,4}))([^\s\"'\\,;:=)}\]\[(]{4,})", "[api_key]",
             _EMPTY +
             r"|is|was|not|for|and|the|must|should|from|with|header|auth|authentication|provided|required", True),
     *_quoted("password", ("password", "passwd", "secret", "watermark_key"),
              r"\b(?:\w{1,60}_)?(?:password|passwd|secret|watermark_key\w{0,20})", "=", "[password]", _EMPTY),
     Pattern("password", ("password", "passwd", "passphrase"),
             r"(--[\w-]{0,60}(?:password|passwd|passphrase)[ =]\s{0,4}[\"']?)([^\s\"']{1,})", "[password]", _EMPTY),
-    *_quoted("token", _SECRET_LITERALS, r"[\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD, r"[\"']\s{0,3}:\s{0,3}",
+    *_quoted("token", _SECRET_LITERALS, r"[\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD, r"[\"']\s{0,3}:\s{0,3}b?",
              "[secret]", _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]"),
+    *(
+        Pattern("token", ("-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential", "--auth"),
+                rf"({_SECRET_FLAG}[\"']?(?:=|,\s{{0,3}}|\s{{1,4}}){quote})((?!--)[^{quote}\\]{{1,400}})(?={quote})",
+                "[secret]", _EMPTY + _SPECIAL_TOKEN)
+        for quote in "'\""
+    ),
+    Pattern("token", ("token=",), r"((?:^|[^\w-])(?:(?:hf|hub|auth|access|api|bearer|_auth)_?)?token=[\"'])"
+            r"((?=[^\s\"']*[0-9])(?=[^\s\"']*[A-Za-z])[A-Za-z0-9][\w.~+/=-]{5,})(?=[\"'])", "[secret]",
+            _EMPTY + _SPECIAL_TOKEN, True),
+    Pattern("token", ("_auth=", "_auth =", "_password=", "_password ="),
+            r"((?:^|[\s:])_(?:auth|password)\s?=\s?[\"']?)([^\s\"']{3,})", "[secret]", _EMPTY),
+    Pattern("password", ("mysql", "mariadb"),
+            r"(\b(?:mysql\w{0,12}|mariadb[\w-]{0,12})\s(?:[^|;&\n]{0,200}?\s)?-p[\"']?)"
+            r"([^\s\"'|;&-][^\s\"'|;&]*)", "[password]", _EMPTY),
+    Pattern("password", ("redis-cli",),
+            r"(\bredis-cli\s(?:[^|;&\n]{0,200}?\s)?(?:-a|--pass)[ =]\s{0,3}[\"']?)([^\s\"']+)", "[password]",
+            _EMPTY),
+    Pattern("token", ("password>", "passwd>", "passphrase>", "secret>", "token>", "key>"),
+            r"(<(?:\w{1,40}[:_.-])?(?:password|passwd|passphrase|secret|token|(?:api|access|secret|private)[_-]?key)>"
+            r"\s{0,3})([^<\s][^<]{0,400})(?=</)", "[secret]", _EMPTY + _SPECIAL_TOKEN, True),
+    # A column of names and a column of values.
+    Pattern("env_secret", ("\t",), r"((?:^|[\s])(?:" + _SECRET_NAME + r"|password|passwd|passphrase|api_?key"
+            r"|(?:secret|access)_?key|(?:hf|auth|access)_?token)[\"']?:?\t{1,8}[\"']?)"
+            r"((?=[^\s\"']*[0-9])[^\s\"']{4,})", "[secret]", _EMPTY + _SPECIAL_TOKEN,
+            sign=r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|KEY|KEY_ID|CREDENTIALS?|AUTH|DSN|COOKIE"
+            r"|password|passwd|passphrase|key|token)(?:_?[0-9]{1,2})?[\"']?:?\t"),
+    # The data of a Kubernetes Secret.
+    Pattern("token", ("token: ", "secret: ", "password: ", "passwd: ", "key: ", "credentials: "),
+            r"(^\s{1,12}[\"']?(?:[\w.-]{0,60}[_.-])?"
+            r"(?:token|secret|password|passwd|(?:api|access|secret|private)[_-]?key|credentials)[\"']?: [\"']?)"
+            r"((?=\S*[0-9=])(?=\S*[A-Z])[A-Za-z0-9+/]{8,}={0,2})(?=[\"']?\s*$)", "[secret]",
+            sign=r"(?:token|secret|password|passwd|key|credentials)[\"']?: [\"']?[A-Za-z0-9+/]{8}"),
+    # In other languages.
+    Pattern("password", ("密码", "口令", "密钥", "令牌", "passwort", "kennwort", "mot de passe", "contrase", "senha",
+            "пароль", "パスワード", "비밀번호"),
+            r"((?:密码|口令|密钥|令牌|passwort|kennwort|mot de passe|contraseña|senha|пароль|パスワード|비밀번호)"
+            r"(?:\s{1,2}(?:is|ist|est|es)\s{1,2}|\s{0,2}(?:[:：=]|是|为|は)\s{0,3})[\"']?)"
+            r"([^\s\"',;，。；、]{3,})", "[password]",
+            _EMPTY + _SAID + r"|falsch|erforderlich|leer|requis|vide|incorrecta?|obligatori[ao]|[^\x00-\x7f].*", True),
     # In a command or a call, and in a sentence: no quotes tell where the name ends.
     Pattern("token", ("-token", "-secret", "-key", "-credential", "--auth"),
             r"(" + _SECRET_FLAG + r"[\"']?(?:=|,\s{0,3}|\s{1,4})[\"']?)((?!--)[^\s\"']{6,})", "[secret]",
@@ -165,11 +204,14 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(\b(?:(?:access|secret|private|account|auth|hf|hub|hugging ?face|bearer|wandb|session|refresh|github"
             r"|my)[ _-])?"
             r"(?:token|secret|credentials?|(?:access|secret|private)[ _-]key)(?:\s{1,2}(?:is|was)\s{1,2}"
-            r"|\s{0,2}[:=]\s{1,3})"
+            r"|\s{0,2}(?::=|[:=])\s{1,3})"
             r"[\"'`]?)((?![\w.]{1,80}[(\[])(?=[^\s\"'`,;]*[0-9])(?=[^\s\"'`,;]*[A-Za-z])[^\s\"'`,;]{6,})", "[secret]",
-            _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]" + _SAID, True),
+            _EMPTY + _SPECIAL_TOKEN + r"|\[\w+\]" + _SAID, True,
+            # Behind the name there is a figure in every batch line.
+            sign=r"(?:token|secret|credential|key)s?(?:[^A-Za-z0-9]{1,8}(?:is|was)[^A-Za-z0-9]"
+            r"|[^A-Za-z0-9]{0,8}[:=][^A-Za-z0-9]{1,9}[^\s\"'`,;]*[A-Za-z])"),
     Pattern("password", ("password", "passwd", "passphrase", "passcode"),
-            r"(\b(?:password|passwd|passphrase|passcode)(?:\s{1,2}(?:is|was)\s{1,2}|\s{0,2}[:=]\s{1,3})[\"'`]?)"
+            r"(\b(?:password|passwd|passphrase|passcode)(?:\s{1,2}(?:is|was)\s{1,2}|\s{0,2}(?::=|[:=])\s{1,3})[\"'`]?)"
             r"([^\s\"'`,;]{3,})", "[password]", _EMPTY + r"|<.*|\[\w+\]" + _SAID, True),
     Pattern("password", ("password", "-p ", "pass:"),
             r"((?:\blogin\s{1,3}[^\s]{1,80}\s{1,3}password\s{1,3}|\bdocker\s{1,3}login\b.{0,200}\s-p\s{1,3}"
@@ -182,9 +224,28 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             "[api_key]", _EMPTY, True),
     Pattern("password", (" -u ",), r"(\s-u\s{1,3}[\"']?)([A-Za-z_][\w.-]{0,40}:[^\s\"']{4,})", "[credentials]",
             r"\[.*"),
+    *(
+        Pattern("env_secret", _ENV_LITERALS,
+                r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME + rf"[\"']?\]?\s{{0,3}}(?::?=|:)\s{{0,3}}{quote})"
+                rf"([^{quote}\\]{{3,400}})(?={quote})", "[secret]", _EMPTY + _SPECIAL_TOKEN)
+        for quote in "'\""
+    ),
+    *(
+        Pattern("env_secret", _ENV_LITERALS,
+                rf"(\s(?:-e|--env)[ =]\s{{0,3}}{quote}{_SECRET_NAME}=)([^{quote}\\]{{3,400}})(?={quote})", "[secret]",
+                _EMPTY + _SPECIAL_TOKEN)
+        for quote in "'\""
+    ),
+    Pattern("env_secret", _ENV_LITERALS,
+            r"(\b(?:setdefault|set_?env|putenv|get|getenv)\(\s{0,3}[\"']" + _SECRET_NAME + r"[\"'],\s{0,3}[\"'])"
+            r"([^\"'\\]{3,400})(?=[\"'])", "[secret]", _EMPTY + _SPECIAL_TOKEN),
+    # A word of a shell ends with a blank only.
+    Pattern("env_secret", _ENV_LITERALS,
+            r"((?:^|\s)" + _SECRET_NAME + r"=)([^\s\"'\\=,;)}\]]{1,200}[,;)}\]][^\s\"'\\=]{1,200})(?=\s|$)",
+            "[secret]", r"(?:none|null|true|false|\d+)[,;)}\]].*"),
     Pattern("env_secret", _ENV_LITERALS,
             r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME +
-            r"\\{0,3}[\"']?\]?\s{0,3}(?:=\s{0,3}|:\s{0,80})\\{0,3}[\"']?)"
+            r"\\{0,3}[\"']?\]?\s{0,3}(?::?=\s{0,3}|:\s{0,80})\\{0,3}[\"']?)"
             r"([^\s\"',;)}\]\\]{3,})", "[secret]", _EMPTY + _SPECIAL_TOKEN),
     Pattern("token", ("password=", "passwd=", "passphrase=", "pwd=", "secret="),
             r"((?:^|[^A-Za-z0-9_-])(?:[A-Za-z0-9_]{1,60}[_.])?(?:password|passwd|passphrase|pwd|secret)=[\"']?)"
@@ -205,6 +266,10 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(?=\\{0,3}[\"']?,\s{0,20}\\{0,3}[\"']?[Nn]ame\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?" + _SECRET_NAME
             + r"\b)", "[secret]", _EMPTY + _SPECIAL_TOKEN),
     # The name on one line and the value on the next: lists of arguments, environments in YAML and JSON, broken lines.
+    Pattern("token", (*_KEY_LITERALS, "-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential",
+            "--auth"),
+            r"(^\s{0,12}[\"']?)((?!--)[^\s\"'\\]{2,400})(?=[\"']?(?:\s|$))", "[secret]", _EMPTY, True,
+            after=r"(?:^|\s)(?:" + _KEY_FLAG + "|" + _SECRET_FLAG + r")(?:=|\s{1,3})\\\s{0,2}$"),
     Pattern("api_key", _KEY_LITERALS, _ITEM, "[api_key]", _EMPTY, True,
             after=r"(?:^|[\s\"'\[,|])" + _KEY_FLAG + r"\\{0,3}[\"']?,?" + _LINE_END),
     Pattern("token", ("-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential", "--auth"),

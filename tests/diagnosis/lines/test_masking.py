@@ -96,6 +96,29 @@ PLANTED = [
     ("in=my private question, out={'text': 'a private answer'}", "my private"),
     ('{"event": "request.finished", "obj": {"text": "my private question"}, "out": {"text": "x"}}', "private question"),
     ("Req(rid=1, input_ids=[101, 2023, 2003, 1037, 3231], output_ids=[1, 2])", "101, 2023, 2003"),
+    ("REDIS_PASS='p4ss with blank' python -m sglang.launch_server", "with blank"),
+    ("sglang serve x --ssl-keyfile-password 'ab cd' --tp 8", "cd"),
+    ('sglang serve x --hf-token "n3st3d s3kr3t"', "s3kr3t"),
+    ("DB_PASSWORD=n3st3d,s3kr3t)x python -m sglang.launch_server", "s3kr3t"),
+    ('docker run -e "DB_PASSWORD=n3st3d s3kr3t" lmsysorg/sglang', "s3kr3t"),
+    ('os.environ.setdefault("HF_TOKEN","n3st3d")', "n3st3d"),
+    ("{b'token': b'n3st3d'}", "n3st3d"),
+    ("NPM_CONFIG__AUTHTOKEN=n3st3d", "n3st3d"),
+    ("//registry.npmjs.org/:_authToken=n3st3d-s3kr3t", "n3st3d-s3kr3t"),
+    ("_auth=dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+    ("mysql -u root -pn3st3d db", "n3st3d"),
+    ("redis-cli -h localhost -a n3st3d ping", "n3st3d"),
+    ("<db_password>n3st3d</db_password>", "n3st3d"),
+    ("DB_PASSWORD\tn3st3d", "n3st3d"),
+    ("password\tn3st3d", "n3st3d"),
+    ("PASSWORD := n3st3d", "n3st3d"),
+    ("api_key := n3st3d", "n3st3d"),
+    ("  password: cDRzc3cwcmQ=", "cDRzc3cwcmQ"),
+    ("  db-token: cDRzc3cwcmQK", "cDRzc3cwcmQK"),
+    ("密码：n3st3d", "n3st3d"),
+    ("Passwort: n3st3d", "n3st3d"),
+    ("mot de passe : n3st3d", "n3st3d"),
+    ('login(token="n3st3d01")', "n3st3d01"),
     ("-----BEGIN RSA PRIVATE KEY-----MIIEpAIBAAKCAQEA7bq-----END RSA PRIVATE KEY-----", "MIIEpAIBAAKCAQEA7bq"),
 ]
 
@@ -123,6 +146,11 @@ KEPT = [
     "Multi-thread loading shards: 100% Completed | 32/32 [01:39<00:00,  3.12s/it]",
     "git@github.com:sgl-project/sglang.git pip install git+https://github.com/sgl-project/sglang.git@v0.5.10",
     "Ignore import error when loading sglang.srt.models.glmasr: cannot import name 'GlmAsrConfig'",
+    "  num_tokens:\t159277\tmax_total_tokens\t46611",
+    "  token: 12345678",
+    "  key: LlamaForCausalLM",
+    "<token>128009</token> token='<|eot_id|>' --max-total-tokens '46611'",
+    "mysql-connector-python==8.0.33 -p 8 redis-cli==3.5.3 redis 5.0.1 -a",
     "task-risk-disk-mask-2026 weight_loader hf_quant_config hf_config hf-mattbucci",
 ]
 
@@ -198,6 +226,19 @@ def test_a_private_key_over_many_lines_is_hidden_whole() -> None:
     masked = [masker.mask_in_order(line) for line in lines]
     assert masked == ["a", lines[1], "[private_key]", "[private_key]", lines[4], "b"]
     assert masker.counts == {"private_key": 1}
+
+
+def test_a_value_behind_a_backslash_is_hidden_and_the_arguments_behind_it_stay() -> None:
+    masker = Masker()
+    lines = ["python -m sglang.launch_server --api-key \\", "    sekret --tp 8 \\", "    --port 30000"]
+    assert [masker.mask_in_order(line) for line in lines] == [lines[0], "    [secret] --tp 8 \\", lines[2]]
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200c", "\u200d", "\u2060", "\u00ad", "\ufeff"])
+def test_a_mark_that_is_not_seen_hides_no_name_of_a_secret(unseen: str, tmp_path: Path) -> None:
+    raw = f"python -m sglang.launch_server --api{unseen}-key sekret0123\n".encode()
+    (stored,) = masked_copy(Log("x", io.BytesIO(raw)), tmp_path)
+    assert "sekret0123" not in stored.path.read_text()
 
 
 def test_a_teams_own_pattern_is_applied_and_given_up_when_it_takes_too_long() -> None:
