@@ -83,6 +83,14 @@ def format_gib(size: int, digits: int = 2) -> str:
     return f"{size / GIB:,.{digits}f} GiB"
 
 
+def format_apart(one: int, other: int) -> tuple[str, str]:
+    """Two sizes with as many decimals, four at most, as it takes to tell them apart."""
+    digits = 2
+    while digits < 4 and one != other and format_gib(one, digits) == format_gib(other, digits):
+        digits += 1
+    return format_gib(one, digits), format_gib(other, digits)
+
+
 def format_tokens(count: int) -> str:
     """Tokens with separators: "159,277"."""
     return f"{count:,}"

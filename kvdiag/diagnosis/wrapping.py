@@ -53,11 +53,11 @@ _LOG: Final = lazy(
 _POINTS_ON: Final = lazy(r"->$|:\d\d(?:\.\d{1,6})?(?: [A-Z][A-Z_]{1,15}\d{1,6}){0,8}\]$")
 # The parts that PyTorch's message is broken into by hand.
 _OOM: Final = lazy(
-    r"\s*(?:Tried to allocate|GPU \d+ has|NPU \d+|HIP |XPU |Process (?:\d+ )?has|Including non-PyTorch|Of the allocated"
-    r"|of which|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB|[\d.]+ [KMG]iB|is allocated|is reserved"
-    r"|allocated by|by PyTorch|If reserved|reserved by|unallocated|has a total|capacity of|\(GPU|total capacity"
-    r"|already allocated|reserved in total|in private|CUDA Graphs|PyTorch|try setting|See documentation|to avoid"
-    r"|fragmentation)"
+    r"\s*(?:Tried to allocate|GPU (?:\d+ )?has|NPU \d+|HIP |XPU |Process (?:\d+ )?has|Including non-PyTorch"
+    r"|Of the allocated|of which|is free|memory in use|with [\d.]+ [KMG]iB|and [\d.]+ [KMG]iB"
+    r"|[\d.]+ [KMG]iB|is allocated|is reserved|allocated by|by PyTorch|If reserved|reserved by|unallocated"
+    r"|has a total|capacity of|\(GPU|total capacity|already allocated|reserved in total|in private"
+    r"|CUDA Graphs|PyTorch|try setting|See documentation|to avoid|fragmentation)"
 )
 _ASKED: Final = lazy(r"Tried to allocate [\d.]+ \w+\.\s*$")  # the message's first sentence alone
 _MEMORY: Final = lazy(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")

@@ -84,6 +84,8 @@ def _even_ranks(case: Case, named: set[str]) -> Iterator[Cleared]:
     if len(ends) < 2 or named & {"min-over-ranks", "pp-uneven-layers", "unbalanced-gpus"}:
         return
     low, high = min(ends, key=lambda r: r.available), max(ends, key=lambda r: r.available)
+    if high.available - low.available >= case.thresholds.rank_spread:
+        return  # no rule fired, and still one rank has less: nothing to say either way
     yield Cleared(
         "No rank holds the others back",
         f"After loading they differ by {format_gib(high.available - low.available)}.",

@@ -21,7 +21,8 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cit
 
 @rule(severity=Severity.CRITICAL, unless=(judgements.without_trainer,))
 def check(case: Case) -> Iterator[Finding]:
-    found = [e for e in case.launch.each(MemorySaver) if e.call not in (None, "malloc", "pause")]
+    loading = judgements.unmapped_in_load(case)
+    found = [e for e in case.launch.each(MemorySaver) if e.call not in (None, "malloc", "pause") and e not in loading]
     if not found:
         return
     yield Finding(

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies, smaller_graphs
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, to_gib
+from kvdiag.diagnosis.units import Bytes, format_apart, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -31,10 +32,14 @@ def check(case: Case) -> Iterator[Finding]:
     tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None)
     left = found.free if free is None else free
     need = judgements.missing(case, left, tried)
-    asked = "" if tried is None else f": {format_gib(tried)} were asked for"
-    beside = "" if left is None else f" with {format_gib(left)} free"
+    wanted, there = format_apart(tried or Bytes(0), left or Bytes(0))
+    asked = "" if tried is None else f": {wanted} were asked for"
+    beside = "" if left is None else f" with {there} free"
+    begun = judgements.last_before(case, found.sign.line, GraphBegin, GraphEnd)
+    of_draft = isinstance(begun, GraphBegin) and (begun.kind or "").startswith("draft")
+    whose = "graphs of the draft model" if of_draft else "decode graphs"
     yield Finding(
-        summary=f"The device overflows while decode graphs are captured{asked}{beside}",
+        summary=f"The device overflows while {whose} are captured{asked}{beside}",
         why="Graphs lie outside the static budget: what the pool leaves must hold them.",
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]) or (found.sign.rank,),
         evidence=cite(found.bar, found.sign, case.after_pool, figure="tried_gib", value=to_gib(tried, 4)),

@@ -20,7 +20,7 @@ from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
+from kvdiag.diagnosis.units import Bytes, format_apart, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -36,8 +36,9 @@ def check(case: Case) -> Iterator[Finding]:
     if isinstance(sign, DeviceOutOfMemory) and judgements.table_rows(case, sign) is not None:
         return
     tried, free = getattr(sign, "tried", None), getattr(sign, "free", None)
-    asked = "" if tried is None else f": {format_gib(tried)} were asked for"
-    beside = "" if free is None else f" with {format_gib(free)} free"
+    wanted, there = format_apart(tried or Bytes(0), free or Bytes(0))
+    asked = "" if tried is None else f": {wanted} were asked for"
+    beside = "" if free is None else f" with {there} free"
     need = Bytes(max(0, tried - (free or 0))) if tried is not None else None
     what = "KV pool" if place is None else "pool of states"
     yield Finding(

@@ -34,11 +34,14 @@ def check(case: Case) -> Iterator[Finding]:
             None if is_eight_bit(case) else eight_bit_kv(case),
             knob(case, "--context-length", Direction.LOWER, cost="It costs requests longer than the new length."),
             raise_by_room(case) if fraction_limits_pool(case) and may_raise_fraction(case) else None,
-            Remedy(
+            None
+            if found[0].survives
+            else Remedy(
                 "upgrade",
                 Direction.SET,
                 to="0.5.10 or later",
                 cost="It costs an upgrade; then only the request is aborted.",
             ),
         ),
+        severity=Severity.WARNING if all(e.survives for e in found) else None,
     )

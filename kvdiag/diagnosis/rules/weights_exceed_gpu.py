@@ -20,13 +20,23 @@ from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
     sign = judgements.memory_ran_out(case)
+    unmapped = judgements.unmapped_in_load(case) if sign is None else []
+    if unmapped:
+        yield Finding(
+            summary="The weights do not fit on the GPU while they load: the memory saver found no page for them",
+            why="It happened before the pool is sized, so that --mem-fraction-static has no effect on it.",
+            ranks=judgements.ranks_of(unmapped[:64]),
+            evidence=cite(*unmapped[:2]) + cite(case.opening),
+            remedies=_remedies(case),
+            confidence=Confidence.LIKELY,
+        )
     if sign is None or judgements.is_trainers(case, sign) or judgements.is_draft_start(case, sign):
         return
     if judgements.stage(case, sign) is not Stage.WEIGHTS:
@@ -45,22 +55,7 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(sign, figure="tried_gib", value=to_gib(oom.tried, 4) if oom is not None else None)
         + cite(case.opening),
-        remedies=(
-            knob(
-                case,
-                "--tp-size",
-                Direction.RAISE,
-                to=judgements.twice_the_ranks(case),
-                cost="It costs as many more GPUs, each with a smaller share of the weights.",
-            ),
-            knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
-            knob(
-                case,
-                "--cpu-offload-gb",
-                Direction.SET,
-                cost="It costs speed: offloaded layers cross the bus each step.",
-            ),
-        ),
+        remedies=_remedies(case),
         part_of=_cause(case, oom),
         confidence=Confidence.CERTAIN if oom is not None else _unseen(case),
         stake=to_gib(oom.tried if oom is not None else None) or 0.0,
@@ -81,3 +76,22 @@ def _cause(case: Case, oom: DeviceOutOfMemory | None) -> str:
     if judgements.shared_start(case) is not None or judgements.sharing_ranks(case) is not None:
         return "two-ranks-one-gpu"
     return "other-process-on-gpu" if oom is not None and judgements.foreign_memory(case, oom) is not None else ""
+
+
+def _remedies(case: Case) -> tuple[Remedy, ...]:
+    return (
+        knob(
+            case,
+            "--tp-size",
+            Direction.RAISE,
+            to=judgements.twice_the_ranks(case),
+            cost="It costs as many more GPUs, each with a smaller share of the weights.",
+        ),
+        knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
+        knob(
+            case,
+            "--cpu-offload-gb",
+            Direction.SET,
+            cost="It costs speed: offloaded layers cross the bus each step.",
+        ),
+    )

@@ -71,6 +71,7 @@ from kvdiag.diagnosis.rules.judgements.overflows import (
     table_rows,
     trainer_beside,
     transient,
+    unmapped_in_load,
 )
 from kvdiag.diagnosis.rules.judgements.places import (
     TRACEBACK_LINES,
@@ -224,6 +225,7 @@ __all__ = [
     "table_rows",
     "trainer_beside",
     "twice_the_ranks",
+    "unmapped_in_load",
     "transient",
     "uneven_stages",
     "unified_device",

@@ -48,6 +48,17 @@ def pinned_host_memory(case: Case) -> DeviceFull | None:
     return next((e for e in case.launch.each(DeviceFull) if _is_hosts(case, e)), None)
 
 
+def unmapped_in_load(case: Case) -> list[MemorySaver]:
+    """Pages that the memory saver could not have for weights: of a first load, and no resume's."""
+    return [
+        e
+        for e in case.launch.each(MemorySaver)
+        if e.call not in (None, "pause", "resume")
+        and stage_of(case.launch, e) is Stage.WEIGHTS
+        and not any("resume" in text for text in e.line.following(40))
+    ]
+
+
 def _is_hosts(case: Case, full: DeviceFull) -> bool:
     return full.by == "driver" and site(case, full) == "pinned_host"
 

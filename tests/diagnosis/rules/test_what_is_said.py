@@ -1,0 +1,69 @@
+"""Statements that would mislead are not made: of ranks, of resumed pages, of figures that look alike, of upgrades."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.texts import Log
+from kvdiag.diagnosis.units import GIB, MIB, format_apart
+
+
+def launch_of(text: str) -> dict[str, Any]:
+    return diagnose(Log("log", io.BytesIO(text.encode()))).document["launches"][-1]
+
+
+def rules_of(launch: dict[str, Any]) -> set[str]:
+    return {finding["rule"] for finding in launch["findings"]}
+
+
+@pytest.mark.parametrize(("least", "cleared"), [("9.70", True), ("4.80", False)])
+def test_ranks_that_differ_are_not_said_to_be_alike(least: str, cleared: bool) -> None:
+    launch = launch_of(
+        f"[2026-03-01 10:01:00 PP0 TP0] Load weight end. type=M, avail mem={least} GB, mem usage=60.00 GB."
+        "\n[2026-03-01 10:01:00 PP1 TP0] Load weight end. type=M, avail mem=9.80 GB, mem usage=60.00 GB.\n"
+    )
+    assert any("holds the others back" in c["claim"] for c in launch["cleared"]) == cleared
+
+
+SAVER = (
+    "[2026-03-01 10:00:00 TP0] Load weight begin. avail mem=60.12 GB\n"
+    "(Rollout pid=7) [torch_memory_saver.cpp] CUresult error  result=2 file=csrc/utils.h func=cu_mem_create line=103\n"
+)
+
+
+def test_pages_missing_in_the_first_load_are_no_resume() -> None:
+    assert rules_of(launch_of(SAVER)) == {"weights-exceed-gpu"}
+    resumed = SAVER + '  File "/sglang/srt/managers/scheduler.py", line 9, in resume_memory_occupation\n'
+    assert "colocate-resume-before-trainer-release" in rules_of(launch_of(resumed))
+
+
+def test_a_release_that_aborts_one_request_is_not_told_to_upgrade() -> None:
+    lived = launch_of("[2026-03-01 10:00:10 TP0] retract_decode: aborted last request 0a1b2c due to OOM\n")
+    ended = launch_of("ValueError: Failed to retract any request. No space left for only one request.\n")
+    for launch, severity, upgrade in ((lived, "warning", False), (ended, "critical", True)):
+        (found,) = [f for f in launch["findings"] if f["rule"] == "single-request-exceeds-pool"]
+        assert found["severity"] == severity
+        assert ("upgrade" in {r["flag"] for r in found["remedies"]}) == upgrade
+
+
+def test_sizes_that_round_alike_are_told_apart() -> None:
+    assert format_apart(128 * MIB, round(125.56 * MIB)) == ("0.125 GiB", "0.123 GiB")
+    assert format_apart(2 * GIB, GIB) == ("2.00 GiB", "1.00 GiB")
+    assert format_apart(GIB, GIB) == ("1.00 GiB", "1.00 GiB")
+
+
+def test_a_capture_of_the_draft_is_named_as_such() -> None:
+    launch = launch_of(
+        "[10:00:01] Memory pool end. avail mem=1.27 GB\n"
+        "[10:00:05] Capture draft extend CUDA graph begin. backend=full, num_tokens_per_req=4, bs=[1, 2],"
+        " avail mem=0.14 GB\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 128.00 MiB.\n"
+        "GPU has a total capacity of 95.01 GiB of which 125.56 MiB is free.\n"
+    )
+    (found,) = [f for f in launch["findings"] if f["rule"] == "decode-graph-oom"]
+    assert "graphs of the draft model" in found["summary"]
+    assert "0.125 GiB were asked for with 0.123 GiB free" in found["summary"]
