@@ -352,7 +352,18 @@ def _is_told(launch: Launch) -> bool:
 
 
 def _is_anybodys(event: Event) -> bool:
-    return isinstance(event, _ANYBODY) and not (isinstance(event, ExitCode) and event.by_parent)
+    if isinstance(event, ExitCode) and event.by_parent:
+        return False
+    if isinstance(event, Frame | Traceback) and _is_in_sglang(event):
+        return False
+    return isinstance(event, _ANYBODY)
+
+
+def _is_in_sglang(event: Frame | Traceback) -> bool:
+    """Whether a traceback runs through a server of SGLang: it may be all that somebody pastes."""
+    if isinstance(event, Frame):
+        return "/sglang/srt/" in event.line.text
+    return any("/sglang/srt/" in text for text in event.line.following(80))
 
 
 def _is_clean_exit(event: Event) -> bool:

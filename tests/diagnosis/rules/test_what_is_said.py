@@ -67,3 +67,24 @@ def test_a_capture_of_the_draft_is_named_as_such() -> None:
     (found,) = [f for f in launch["findings"] if f["rule"] == "decode-graph-oom"]
     assert "graphs of the draft model" in found["summary"]
     assert "0.125 GiB were asked for with 0.123 GiB free" in found["summary"]
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/opt/{where}", line 40, in create_weights
+{error}
+"""
+
+
+def test_a_traceback_through_the_server_is_a_log_of_it() -> None:
+    error = "ValueError: 192 is not divisible by 128"
+    launch = launch_of(TRACEBACK.format(where="sglang/srt/layers/quantization/fp8.py", error=error))
+    assert rules_of(launch) == {"not-memory"}
+    foreign = TRACEBACK.format(where="trainer/layers/fp8.py", error=error)
+    assert not diagnose(Log("log", io.BytesIO(foreign.encode()))).document["launches"]
+
+
+def test_invalid_argument_without_a_figure_is_not_cleared_of_memory() -> None:
+    launch = launch_of(
+        TRACEBACK.format(where="sglang/srt/distributed/reduce.py", error="RuntimeError: invalid argument")
+    )
+    assert rules_of(launch) == set()

@@ -195,6 +195,8 @@ def other_cause(case: Case) -> Event | None:
     free = free_at(case, sign.line)
     if free is not None and free < case.thresholds.memory_is_short:
         return None
+    if free is None and "invalid argument" in sign.line.text:
+        return None  # libraries report a shortage in these words as well
     if named is not None or raised is not None:
         return sign
     fell = stage(case, sign)
