@@ -225,15 +225,25 @@ class HostMemoryShort(Event):
     source="torch: c10/core/impl/alloc_cpu.cpp",
 )
 @read_from(
-    r"^MemoryError|\[Errno 12\] Cannot allocate memory|std::bad_alloc",
-    literals=("MemoryError", "[Errno 12] Cannot allocate memory", "std::bad_alloc"),
+    r"^MemoryError|\[Errno 12\] Cannot allocate memory|std::bad_alloc|^memory allocation of \d+ bytes failed"
+    r"|unable to mmap \d+ bytes.{0,400}Cannot allocate memory",
+    literals=(
+        "MemoryError",
+        "[Errno 12] Cannot allocate memory",
+        "std::bad_alloc",
+        "memory allocation of ",
+        "unable to mmap ",
+    ),
+    fields={"wanted": r"(?:allocation of|unable to mmap) (\d+) bytes"},
     constants={"what": "allocation"},
     samples=(
         "MemoryError",
+        "memory allocation of 68719476736 bytes failed",
+        "RuntimeError: unable to mmap 4978830984 bytes from file </m/1.safetensors>: Cannot allocate memory (12)",
         "OSError: [Errno 12] Cannot allocate memory",
         "terminate called after throwing an instance of 'std::bad_alloc'",
     ),
-    source="python, C++",
+    source="python, C++, Rust",
 )
 @read_from(
     r"cudaErrorHostMemoryAlreadyRegistered|CUDA error: OS call failed or operation not supported on this OS"

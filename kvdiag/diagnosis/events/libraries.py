@@ -235,7 +235,9 @@ class DisguisedError(Event):
     r"(?:CUDA|HIP|driver) error: out of memory|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
     r"|cudaMalloc failed: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Tried to allocate more than 1EB|insufficient GPU"
     r" memory"
-    r"|Triton Error \[(?:CUDA|HIP)\]: +out of memory",
+    r"|Triton Error \[(?:CUDA|HIP)\]: +out of memory|CUDA Runtime Error: out of memory"
+    r"|UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY|Memory_Allocation_Failure\(EL0004\)"
+    r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES.{0,400}Available Free mem : 0 MB",
     literals=(
         "error: out of memory",
         "cudaErrorMemoryAllocation",
@@ -245,6 +247,10 @@ class DisguisedError(Event):
         "Tried to allocate more than 1EB",
         "insufficient GPU memory",
         "Triton Error [",
+        "Runtime Error: out of memory",
+        "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+        "Memory_Allocation_Failure(EL0004)",
+        "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
     ),
     excludes=("DeepEP", "nvshmem", "Search for `cuda", "torch_memory_saver"),
     constants={"by": "driver"},
@@ -260,8 +266,12 @@ class DisguisedError(Event):
         "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY",
         "RuntimeError: Tried to allocate more than 1EB memory.",
         "insufficient GPU memory for the workspace",
+        "RuntimeError: level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+        "EL0004: Memory_Allocation_Failure(EL0004): Failed to allocate memory requested by GE module.",
+        "HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. Code: 0x1008"
+        " Available Free mem : 0 MB",
     ),
-    source="CUDA, HIP, Triton",
+    source="CUDA, HIP, ROCr, Level Zero, CANN, Triton",
 )
 @read_from(
     r"[Ff]ailure (?:\d+ )?'out of memory'|Failed to CUDA [cm]alloc",

@@ -17,10 +17,10 @@ _HINT = (
 
 
 @read_from(
-    r"(?:CUDA|HIP|XPU|NPU|MUSA) out of memory\. +Tried to allocate|backend out of memory",
+    r"(?:CUDA|HIP|XPU|NPU|MUSA|MACA) out of memory\. +Tried to allocate|backend out of memory",
     literals=("out of memory. Tried to allocate", "out of memory.  Tried to allocate", "backend out of memory"),
     fields={
-        "device": r"(CUDA|HIP|XPU|NPU|MUSA|MPS) (?:backend )?out of memory",
+        "device": r"(CUDA|HIP|XPU|NPU|MUSA|MACA|MPS) (?:backend )?out of memory",
         "tried": rf"Tried to allocate {SIZE}",
         "gpu": r"[GN]PU (\d+)",
         "capacity": rf"(?:total capaci?ty of |; |max allowed: ){SIZE}(?= of which|,| total capacity|\.|\))",

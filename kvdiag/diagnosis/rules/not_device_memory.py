@@ -1,8 +1,8 @@
 """The words speak of memory, but of another kind than the device's.
 
 What it sees
-    A kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, a full disk, a mapped
-    weight file that cannot be read, or a wait for a slow rank that names an overflow as a guess.
+    Memory of the host, a kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, a
+    full disk, a mapped weight file that cannot be read, or a wait for a slow rank that names an overflow as a guess.
 Why it matters
     Advice on GPU memory does not apply.
 What to do
@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import shorten
 
+from kvdiag.diagnosis.events.host_memory import HostOutOfMemory
 from kvdiag.diagnosis.events.libraries import KernelResourceShort
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.platform import DiskFull, SharedMemoryFull
-from kvdiag.diagnosis.rules.judgements import memory_ran_out, pinned_host_memory, slow_load
+from kvdiag.diagnosis.rules._pricing import host_tier_knobs
+from kvdiag.diagnosis.rules.judgements import flag_is_given, memory_ran_out, pinned_host_memory, slow_load
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.units import format_gib
 
 
 @rule(severity=Severity.INFO)
@@ -40,6 +43,10 @@ def check(case: Case) -> Iterator[Finding]:
             severity=Severity.CRITICAL,
             confidence=Confidence.LIKELY,
         )
+        return
+    host = next((e for e in case.launch.each(HostOutOfMemory) if _ended_it(case, e)), None)
+    if host is not None:
+        yield _of_the_host(case, host)
         return
     disk = case.launch.first(DiskFull)
     if disk is not None and _ended_it(case, disk):
@@ -84,3 +91,23 @@ def check(case: Case) -> Iterator[Finding]:
 def _ended_it(case: Case, event: Event) -> bool:
     failure = case.outcome.failure
     return failure is not None and any(line.place == event.line.place for line in failure.lines)
+
+
+def _of_the_host(case: Case, host: HostOutOfMemory) -> Finding:
+    pinned = host.what == "pinned memory"
+    asked = "" if host.wanted is None else f": {format_gib(host.wanted)} were asked for at once"
+    tier = host_tier_knobs(case) if flag_is_given(case, "enable_hierarchical_cache", "hicache_size") else ()
+    locked = Remedy("ulimit -l", Direction.RAISE, cost="It costs nothing; pinned pages count against it.")
+    return Finding(
+        summary=("Pages of the host could not be pinned" if pinned else "The host's memory ran out")
+        + f"{asked}; GPU memory is not short",
+        why="An allocator of the host failed. Flags about GPU memory do not change what the host has.",
+        evidence=cite(host, figure="wanted", value=host.wanted),
+        remedies=(
+            Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use."),
+            *((locked,) if pinned else ()),
+            *tier,
+        ),
+        severity=Severity.CRITICAL,
+        confidence=Confidence.LIKELY if pinned else Confidence.CERTAIN,
+    )

@@ -41,6 +41,34 @@ def test_a_full_segment_is_shared_memory() -> None:
     assert "dev-shm-too-small" in found
 
 
+def test_a_full_device_without_a_path_may_be_either() -> None:
+    launch = launch_of(BEGUN + TRACE + "OSError: [Errno 28] No space left on device\n")
+    found = next(f for f in launch["findings"] if f["rule"] == "dev-shm-too-small")
+    assert found["confidence"] == "possible"
+    assert "disk" in found["summary"] and found["remedies"][0]["to"] is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-03-02 09:19:03] Scheduler or DataParallelController 4242 terminated with -7",
+        "RuntimeError: Rank 0 scheduler died during initialization (exit code: -7).",
+        "Exit code: -7",
+        "      Exit Code:    135",
+    ],
+)
+def test_the_exit_code_of_a_bus_error_is_a_sign_of_full_shared_memory(line: str) -> None:
+    launch = launch_of(BEGUN + line + "\n")
+    found = next(f for f in launch["findings"] if f["rule"] == "dev-shm-too-small")
+    assert found["confidence"] == "likely"
+    assert "bus error" in launch["verdict"]
+
+
+@pytest.mark.parametrize("code", ["-9", "-11", "-6", "137"])
+def test_other_exit_codes_are_no_bus_error(code: str) -> None:
+    assert "dev-shm-too-small" not in named(BEGUN + f"child process exited with exit code {code}\n")
+
+
 BUS = """Fatal Python error: Bus error
 
 Current thread 0x00007f00 (most recent call first):
@@ -136,3 +164,42 @@ def test_a_host_tier_of_unknown_size_is_told_what_was_free() -> None:
     notes = {remedy["flag"]: remedy["note"] for remedy in found["remedies"]}
     assert "34 GB at most" in notes["--hicache-size"]
     assert "0.85 of what it is now" in notes["--hicache-ratio"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:118] . DefaultCPUAllocator: can't allocate memory: you"
+            " tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)",
+            "The host's memory ran out: 8.00 GiB were asked for at once; GPU memory is not short",
+        ),
+        ("memory allocation of 1073741824 bytes failed", "The host's memory ran out: 1.00 GiB were asked for at once"),
+        ("OSError: [Errno 12] Cannot allocate memory", "The host's memory ran out; GPU memory is not short"),
+        ("RuntimeError: unable to mmap 1073741824 bytes from file <m>: Cannot allocate memory (12)", "The host's"),
+    ],
+)
+def test_an_allocator_of_the_host_is_no_reason_for_flags_of_the_gpu(error: str, said: str) -> None:
+    launch = launch_of(CAPTURING.replace("39.00", "3.90").replace("40.00", "4.10") + f"{TRACE}{error}\n")
+    first = launch["findings"][0]
+    assert first["rule"] == "not-device-memory"
+    assert first["severity"] == "critical"
+    assert first["summary"].startswith(said)
+    assert launch["failure"]["kind"] == "host_oom"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+        "RuntimeError: call aclnnMatmul failed, detail:EL0004: Memory_Allocation_Failure(EL0004): Failed to allocate",
+        "HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate. Code: 0x1008 Available Free mem : 0 MB",
+        "RuntimeError: CUDA Runtime Error: out of memory",
+        "RuntimeError: MACA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 63.62 GiB of which"
+        " 1.20 GiB is free.",
+    ],
+)
+def test_every_vendors_words_for_a_full_device_are_read(error: str) -> None:
+    launch = launch_of(f"{CAPTURING}{TRACE}{error}\n")
+    assert "decode-graph-oom" in {f["rule"] for f in launch["findings"]}
+    assert launch["failure"]["kind"] == "gpu_oom"
