@@ -13,6 +13,7 @@ from kvdiag.diagnosis.units import Bytes
 _RUNNER = "sglang/srt/model_executor/model_runner.py: init_memory_pool()"
 _BATCH = "sglang/srt/managers/schedule_batch.py, mem_cache/common.py"
 _ENGINE = "sglang/srt/entrypoints/engine.py"
+_NOT_SIGBUS = r"(?!(?:-7|135)\b)"  # events/platform.py reads those
 
 # The pool does not fit
 
@@ -358,8 +359,9 @@ class InitializationFailed(Event):
 
 
 @read_from(
-    r"(?:[Ee]xit(?:ed with|s with)? ?code(?::|=| of)? ?|exitcode=|exit code: |exitcode: )-?\d+|terminated with -?\d+"
-    r"|crashed with exit code -?\d+|[Ee]xit [Cc]ode: +\d+",
+    rf"(?:[Ee]xit(?:ed with|s with)? ?code(?::|=| of)? ?|exitcode=|exit code: |exitcode: ){_NOT_SIGBUS}-?\d+"
+    rf"|terminated with {_NOT_SIGBUS}-?\d+|crashed with exit code {_NOT_SIGBUS}-?\d+"
+    rf"|[Ee]xit [Cc]ode: +{_NOT_SIGBUS}\d+",
     literals=("xit code", "xitcode", "terminated with ", "Exit Code:"),
     excludes=("scheduler died during", "code 0"),
     fields={
@@ -391,6 +393,8 @@ class InitializationFailed(Event):
 )
 class ExitCode(Event):
     """A child's exit code as a parent reports it: -9 is SIGKILL; 131 and -3 are SIGQUIT after another rank failed.
+
+    SIGBUS, -7 or 135, is read as a sign of a full /dev/shm (events/platform.py).
 
     `by_parent`  SGLang's parent process says it of a scheduler that never became ready; its hint at the OOM killer
                  stands beside every code.

@@ -105,11 +105,26 @@ class TrainerLine(Event):
     source="NCCL: shmutils.cc",
 )
 @read_from(
-    r"\[Errno 28\] No space left on device(?!: ['\"]?/(?!dev/shm/))",
+    r"\[Errno 28\] No space left on device: ['\"]?(?:/dev/shm/|[^/'\"])",
     literals=("[Errno 28] No space left on device",),
     samples=("OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'",),
     fields={"segment": r"on device: '?([^']+)'?"},
     source="python",
+)
+@read_from(
+    r"No space left on device['\")]{0,3}\s*$",
+    literals=("No space left on device",),
+    excludes=("/dev/shm/",),
+    constants={"or_disk": True},
+    samples=("OSError: [Errno 28] No space left on device", "RuntimeError: No space left on device"),
+    source="python, C library",
+)
+@read_from(
+    r"(?:[Ee]xit(?:ed with|s with)? ?[Cc]ode(?::|=| of)? *|exitcode(?:=|: )|terminated with )(?:-7|135)\b",
+    literals=("xit code", "xitcode", "terminated with ", "Exit Code:"),
+    constants={"by_signal": True},
+    samples=("Scheduler or DataParallelController 4242 terminated with -7", "Exit code: -7"),
+    source="entrypoints/engine.py: _wait_for_scheduler_ready(); a parent's words on SIGBUS",
 )
 @read_from(
     r"^Bus error|: Bus error",
@@ -120,11 +135,16 @@ class TrainerLine(Event):
     source="shell, python's faulthandler",
 )
 class SharedMemoryFull(Event):
-    """/dev/shm is full: the container's shared memory, not the GPU's. A bus error is a sign of it and no proof."""
+    """/dev/shm is full: the container's shared memory, not the GPU's.
+
+    by_signal  a bus error, or an exit code that says so (-7, or 135 from a shell): a sign of it and no proof
+    or_disk    the system's words alone, which a full disk has too
+    """
 
     segment: str | None = None
     size: int | None = None
     by_signal: bool = False
+    or_disk: bool = False
 
     @property
     def in_weight_file(self) -> bool:

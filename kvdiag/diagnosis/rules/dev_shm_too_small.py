@@ -1,11 +1,13 @@
 """/dev/shm is full.
 
 What it sees
-    An error while a shared memory segment is created in /dev/shm, or a bus error outside the reading of weights.
+    An error while a shared memory segment is created in /dev/shm, a bus error outside the reading of weights (also as
+    an exit code, -7 or 135), or "No space left on device" without a path.
 Why it matters
     Communicators and loaders share data there. Containers get 64 MiB unless told otherwise.
 What to do
-    --shm-size, --ipc=host, or a memory volume for the pod. It is not a kernel's shared memory, and no GPU is short.
+    --shm-size, --ipc=host, or a memory volume for the pod. Where no path is named, look at both: `df /dev/shm` and
+    `df` of the caches. It is not a kernel's shared memory, and no GPU is short.
 Sources
     NCCL, "Troubleshooting: shared memory"; container runtimes' documentation.
 """
@@ -25,11 +27,16 @@ def check(case: Case) -> Iterator[Finding]:
     found = [e for e in case.launch.each(SharedMemoryFull) if not e.in_weight_file]
     if not found:
         return
-    told = [e for e in found if not e.by_signal]
+    unclear = all(e.or_disk for e in found)
+    told = [e for e in found if not e.by_signal and not e.or_disk]
+    if told:
+        summary = "/dev/shm is full: a shared memory segment could not be created"
+    elif not unclear:
+        summary = "A bus error: most likely /dev/shm is full, and a shared memory segment could not grow"
+    else:
+        summary = "No space left on a device: /dev/shm or the disk; the log does not say which"
     yield Finding(
-        summary="/dev/shm is full: a shared memory segment could not be created"
-        if told
-        else "A bus error: most likely /dev/shm is full, and a shared memory segment could not grow",
+        summary=summary,
         why="It is the container's shared memory, not the GPU's and not a kernel's.",
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="size", value=found[0].size),
@@ -37,13 +44,15 @@ def check(case: Case) -> Iterator[Finding]:
             Remedy(
                 "--shm-size",
                 Direction.RAISE,
-                to="32g",
+                to=None if unclear else "32g",
                 cost="It costs host memory, as far as it is used.",
-                note=starting_value("what communicators of eight ranks take with room to spare", "df /dev/shm"),
+                note="Only where `df /dev/shm` shows it full; otherwise make room on the disk."
+                if unclear
+                else starting_value("what communicators of eight ranks take with room to spare", "df /dev/shm"),
             ),
             Remedy(
                 "--ipc", Direction.SET, to="host", cost="It costs the container's isolation from the host's segments."
             ),
         ),
-        confidence=Confidence.CERTAIN if told else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if told else Confidence.POSSIBLE if unclear else Confidence.LIKELY,
     )
