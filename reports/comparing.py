@@ -18,6 +18,7 @@ from reports import charts, words
 from reports.document import Launch, dig, launches, listed
 from reports.finding_cards import shown_findings
 from reports.launch_tabs import state_words
+from reports.models import Baseline
 from reports.page import ReportPage
 from reports.pools import POOLS, entry_name, pool_of
 from reports.steps import timeline_of
@@ -99,7 +100,7 @@ def asked_launches(values: list[str]) -> list[tuple[str, int | None]]:
 def comparison_context(request: HttpRequest) -> dict[str, Any]:
     """Everything the page shows; without two launches, what the reader has to give."""
     values = request.GET.getlist("r")
-    columns, missing = _columns(request, asked_launches(values))
+    columns, missing = _columns(request, asked_launches(values), by_time=request.GET.get("order") == "time")
     context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": " ".join(values), "most": MOST}
     if len(columns) < 2:
         return context
@@ -129,8 +130,13 @@ def comparison_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _columns(request: HttpRequest, asked: list[tuple[str, int | None]]) -> tuple[list[Column], int]:
-    """The launches, in the order asked for; one upload alone gives all its launches. Counts what was not found."""
+def _columns(
+    request: HttpRequest, asked: list[tuple[str, int | None]], *, by_time: bool = False
+) -> tuple[list[Column], int]:
+    """The launches, in the order asked for; one upload alone gives all its launches. Counts what was not found.
+
+    by_time  the choice came from a list: the pinned baseline of their deployment first, then the oldest
+    """
     chosen: list[tuple[Upload, dict[str, Any], int]] = []
     missing = 0
     for public_id, number in asked:
@@ -146,6 +152,13 @@ def _columns(request: HttpRequest, asked: list[tuple[str, int | None]]) -> tuple
         else:
             picked = numbers[-MOST:] if len(asked) == 1 else numbers[-1:]
         chosen += [(upload, report.document, one) for one in picked]
+    if by_time:
+        pinned = set(
+            Baseline.objects.filter(deployment__in={each.deployment_id for each, _, _ in chosen}).values_list(
+                "report__upload", flat=True
+            )
+        )
+        chosen.sort(key=lambda one: (one[0].pk not in pinned, one[0].created_at, one[0].pk, one[2]))
     columns = []
     for letter, (upload, document, number) in zip(LETTERS, chosen, strict=False):
         page = ReportPage(document, number, name=upload.name)

@@ -95,12 +95,6 @@ class Comparison(models.Model):
     def __str__(self) -> str:
         return f"{self.report_id}: {self.change}"
 
-    @property
-    def measured_by(self) -> StoredReport | None:
-        """The launch it is compared with: the pinned baseline, or the one before; None where that is in the trash."""
-        base = self.baseline or self.previous
-        return base if base is not None and base.upload.deleted_at is None else None
-
 
 class TrackedFinding(models.Model):
     """One rule's finding in one deployment, over all its launches.

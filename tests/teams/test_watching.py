@@ -70,6 +70,43 @@ def test_the_deployments_page_leads_to_the_explained_difference(world: World) ->
     assert f'r={first.upload.public_id}&amp;r={third.upload.public_id}">explained from the baseline' in text
 
 
+def test_a_row_of_the_starts_has_one_reference(world: World) -> None:
+    first = world.launch(fraction=0.85, tokens=100_000, free=9.37)
+    world.launch(fraction=0.86, tokens=110_000, free=8.4)
+    newest = world.launch(fraction=0.88, tokens=120_000, free=7.43)
+    deployment = newest.upload.deployment
+    assert deployment is not None
+    page, reader = f"/deployments/{deployment.public_id}/", signed_in(world.vera)
+    before = reader.get(page)
+    assert "since the start before" in before.content.decode()
+    assert [start.change for start in before.context["starts"]][0] == "fraction 0.86 to 0.88"
+    pin(deployment, first, by=world.alice)  # after they arrived
+    pinned = reader.get(page)
+    text, start = pinned.content.decode(), pinned.context["starts"][0]
+    assert "since the baseline" in text and "since the start before" not in text
+    assert (start.base, start.change, start.moved) == (first, "fraction 0.85 to 0.88", "−1.94 GiB free")
+    assert start.tokens_change == pytest.approx(0.2)
+    assert f'r={first.upload.public_id}&amp;r={newest.upload.public_id}">explained from the baseline' in text
+    assert f"r={first.upload.public_id}&amp;r={first.upload.public_id}" not in text
+
+
+def test_starts_chosen_from_the_list_are_compared_from_the_older_one_on(world: World) -> None:
+    old, new = world.launch(fraction=0.85).upload, world.launch(fraction=0.88).upload
+    assert old.deployment is not None
+    reader = signed_in(world.vera)
+    assert 'name="order" value="time"' in reader.get(f"/deployments/{old.deployment.public_id}/").content.decode()
+
+    def order(ids: list[str], **more: str) -> list[str]:
+        columns = reader.get("/compare/", {"r": ids, **more}).context["columns"]
+        return [column.key.split(".")[0] for column in columns]
+
+    newest_first = [new.public_id, old.public_id]
+    assert order(newest_first, order="time") == [old.public_id, new.public_id]
+    assert order(newest_first) == newest_first  # links say their own order
+    pin(old.deployment, new.report, by=world.alice)
+    assert order(newest_first, order="time") == newest_first
+
+
 def test_nothing_changed_is_said_as_well(world: World) -> None:
     world.launch()
     assert Comparison.objects.get(report=world.launch()).change == "nothing changed"
