@@ -12,6 +12,8 @@ from functools import cache
 
 from kvdiag.diagnosis.release import Release, ReleaseRange, release
 
+Default = None | bool | int | float | str
+
 _TABLE = """\
 attention_backend: None 0.3.6..0.5.23
 attn_cp_size: 1 0.5.9..0.5.23
@@ -378,6 +380,56 @@ COMPUTED = frozenset(
     ]
 )
 
+# Settings that have nothing to do with memory, with the values they have in one release or another when nobody sets
+# them: enough to tell that they were not set, too little to tell releases apart.
+_UNSET: dict[str, tuple[Default, ...]] = {
+    "asr_max_buffer_seconds": (60,),
+    "asr_max_concurrent_sessions": (32,),
+    "batch_notify_size": (16,),
+    "collect_tokens_histogram": (False,),
+    "detokenizer_worker_num": (1,),
+    "disaggregation_bootstrap_port": (8998, 8997),
+    "disaggregation_transfer_backend": ("mooncake",),
+    "dynamic_batch_tokenizer_batch_size": (32,),
+    "dynamic_batch_tokenizer_batch_timeout": (0.002,),
+    "encoder_bootstrap_port": (8997,),
+    "encoder_transfer_backend": ("zmq_to_scheduler",),
+    "engine_info_bootstrap_port": (6789,),
+    "eplb_min_rebalancing_utilization_threshold": (1.0,),
+    "eplb_rebalance_num_iterations": (1000,),
+    "expert_distribution_recorder_buffer_size": (1000,),
+    "file_storage_path": ("sglang_storage",),
+    "file_storage_pth": ("sglang_storage",),
+    "flashinfer_mxfp4_moe_precision": ("default",),
+    "fp4_gemm_runner_backend": ("auto", "flashinfer_cutlass"),
+    "fp8_gemm_runner_backend": ("auto",),
+    "gc_warning_threshold_secs": (0.0,),
+    "init_expert_location": ("trivial",),
+    "json_model_override_args": ("{}",),
+    "kt_method": ("AMXINT4",),
+    "kv_canary_real_data": ("none",),
+    "load_balance_method": ("round_robin", "auto"),
+    "load_snapshot_publish_interval": (15,),
+    "log_requests_format": ("text",),
+    "log_requests_level": (0, 2),
+    "model_loader_extra_config": ("{}",),
+    "num_continuous_decode_steps": (1,),
+    "otlp_traces_endpoint": ("localhost:4317",),
+    "priority_scheduling_preemption_threshold": (10,),
+    "record_nolora_graph": (True,),
+    "remote_instance_weight_loader_backend": ("nccl",),
+    "sampling_defaults": ("model",),
+    "scheduler_recv_interval": (1,),
+    "sm_group_num": (8, 3),
+    "startup_weight_load_mode": ("serial",),
+    "tbo_token_distribution_threshold": (0.48,),
+    "tokenizer_backend": ("huggingface",),
+    "tokenizer_metrics_custom_labels_header": ("x-custom-labels", "x-customer-labels"),
+    "trace_modules": ("request",),
+    "weight_cache_mode": ("off",),
+    "weight_version": ("default",),
+}
+
 # One setting under its names through the releases, the oldest first.
 RENAMED = (
     ("cuda_graph_max_bs", "cuda_graph_max_bs_decode"),
@@ -394,8 +446,6 @@ RENAMED = (
     ("kt_amx_weight_path", "kt_weight_path"),
 )
 _NAMES = {name: names for names in RENAMED for name in names}
-
-Default = None | bool | int | float | str
 
 
 def names_of(field: str) -> tuple[str, ...]:
@@ -435,6 +485,11 @@ def defaults_of(field: str, releases: ReleaseRange) -> tuple[Default, ...] | Non
     return tuple(dict.fromkeys(fitting)) or (rows[-1][0],)
 
 
+def is_unset(field: str, value: object) -> bool:
+    """Whether a value is what a setting without a row in the table has when nobody sets it, in any release."""
+    return any(value == x and isinstance(value, bool) == isinstance(x, bool) for x in _UNSET.get(field, ()))
+
+
 # Fields whose first release was not looked up: they tell releases apart by no means.
 _EVERYWHERE = frozenset(
     [
@@ -469,7 +524,7 @@ _EVERYWHERE = frozenset(
 @cache
 def known_fields() -> frozenset[str]:
     """Every field of SGLang's that is known here by name, through all releases."""
-    return frozenset(_rows()) | COMPUTED | _EVERYWHERE | frozenset(_NAMES)
+    return frozenset(_rows()) | COMPUTED | _EVERYWHERE | frozenset(_NAMES) | frozenset(_UNSET)
 
 
 _VARIABLES = {"SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK": "0.4.5"}  # the first release whose check asks for it
@@ -506,4 +561,4 @@ def fields_by_release(releases: tuple[Release, ...]) -> dict[Release, frozenset[
     return found
 
 
-__all__ = ["COMPUTED", "RENAMED", "Default", "comes_later", "defaults_of", "fields_by_release", "names_of"]
+__all__ = ["COMPUTED", "RENAMED", "Default", "comes_later", "defaults_of", "fields_by_release", "is_unset", "names_of"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kvdiag.diagnosis.arguments import Argument, Origin, Value, read_arguments
 from kvdiag.diagnosis.commands import command_text, read_command
-from kvdiag.diagnosis.defaults import COMPUTED, defaults_of, names_of
+from kvdiag.diagnosis.defaults import COMPUTED, defaults_of, is_unset, names_of
 from kvdiag.diagnosis.events.server_args import ArgumentAdjusted, ServerArgsFragment
 from kvdiag.diagnosis.release import ReleaseRange
 
@@ -114,7 +114,8 @@ def _origin(name: str, value: Value, sources: Sources, releases: ReleaseRange) -
     fitting = () if known is None else known[-1:] if computed else known
     if value is None or any(_same(value, x) for x in fitting):
         return "default", sources.printed_at
-    if known is None and (value in (False, 0, "auto", "") or value == [] or value == {}):
+    is_empty = value in (False, 0, "auto", "") or value == [] or value == {}
+    if known is None and (is_empty or is_unset(name, value)):
         return "default", sources.printed_at
     if sources.given:
         # With the command at hand, what it does not give and no default explains was set by SGLang.
@@ -148,6 +149,10 @@ def _is_forced(name: str, value: Value, printed: Mapping[str, Value]) -> bool:
             return "deepseek" in str(printed.get("model_path")).lower() and value == "fp8_e4m3"
         case "chunked_prefill_size":
             return value == -1
+        case "mamba_scheduler_strategy" | "mamba_radix_cache_strategy":
+            return value in ("no_buffer", "extra_buffer")
+        case "mm_process_config" | "kt_threadpool_count":
+            return value in ({}, 2)  # what stands there once SGLang has read its command line
         case "hicache_io_backend" | "hicache_mem_layout":
             return True
         case "quantization" | "dtype":

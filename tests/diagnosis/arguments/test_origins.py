@@ -108,3 +108,20 @@ def test_defaults_follow_the_release() -> None:
     assert of("0.3.0", "0.3.7") == (8192,)
     assert of("0.4.5", "0.5.0") == (None,)
     assert defaults_of("nothing_of_the_kind", ReleaseRange()) is None
+
+
+UNTOUCHED = (
+    "kt_method='AMXINT4', kt_threadpool_count=2, weight_version='default', json_model_override_args='{}',"
+    " sm_group_num=8, mamba_scheduler_strategy='no_buffer', mm_process_config={}, otlp_traces_endpoint='localhost:4317'"
+)
+
+
+def test_what_nobody_sets_is_not_said_to_be_given() -> None:
+    found = arguments(f"[2026-05-01 10:00:00] server_args=ServerArgs(model_path='/m', {UNTOUCHED})\n")
+    assert [name for name, argument in found.items() if argument.origin == "given"] == ["model_path"]
+
+
+@pytest.mark.parametrize("changed", ["sm_group_num=4", "weight_version='v2'", "kt_method='AMXINT8'"])
+def test_a_setting_changed_from_what_it_is_without_one_is_given(changed: str) -> None:
+    found = arguments(f"[2026-05-01 10:00:00] server_args=ServerArgs(model_path='/m', {changed})\n")
+    assert found[changed.partition("=")[0]].origin == "given"
