@@ -91,7 +91,12 @@ def budgets_compared(columns: Sequence[tuple[str, str, Budget]]) -> Figure | Non
 
 
 def difference(first: tuple[str, float], last: tuple[str, float], moves: Sequence[tuple[str, str, float]]) -> Figure:
-    """From one free figure to another: a bar for each change that moved memory. `moves` are (name, pool, GiB taken)."""
+    """From one free figure to another: a bar for each change that moved memory. `moves` are (name, pool, GiB taken).
+
+    What gave memory back comes first, so that the running sum never falls below the smaller end: free memory below
+    zero is neither true nor on the axis.
+    """
+    moves = sorted(moves, key=lambda move: move[2] > 0)
     rows = [(first[0], "free", 0.0, first[1], words.gib(first[1]))]
     at = first[1]
     reach = max(first[1], last[1])

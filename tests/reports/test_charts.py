@@ -95,6 +95,17 @@ def test_the_difference_of_two_launches_ends_at_the_second() -> None:
     assert figure["data"][2]["base"][0] == 7.0
 
 
+def test_a_difference_larger_than_what_was_free_stays_on_the_axis() -> None:
+    moves = [("Weights", "weights", 40.0), ("KV cache", "kv", -46.0), ("CUDA graphs", "graphs", 1.0)]
+    figure = charts.difference(("A", 2.0), ("B", 7.0), moves)
+    low, high = figure["layout"]["xaxis"]["range"]
+    bars = [(trace["base"][0], trace["base"][0] + trace["x"][0]) for trace in figure["data"]]
+    assert all(low <= start < end <= high for start, end in bars)
+    assert len(bars) == len(moves) + 2 == len(figure["layout"]["annotations"])
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["2.00", "+46.00", "−40.00", "−1.00", "7.00"]
+    assert figure["layout"]["yaxis"]["ticktext"] == ["A", "KV cache", "Weights", "CUDA graphs", "B"]
+
+
 def test_a_long_series_is_thinned() -> None:
     points = [{"line": n, "at": None, "usage": 0.5, "running": 1, "queued": 0} for n in range(20_000)]
     figure = charts.serving(points)
