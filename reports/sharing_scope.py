@@ -25,12 +25,10 @@ SPOKEN_ARGUMENTS = {
 }  # fmt: skip
 PLACES = {
     "port",
-    "nccl_port",
     "dist_init_addr",
     "host",
     "random_seed",
     "node_rank",
-    "disaggregation_bootstrap_port",
     "api_key",
 }
 
@@ -170,7 +168,7 @@ def _arguments(launch: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def _argument(name: str, argument: Any) -> dict[str, Any] | None:
     value = dig(argument, "value")
-    if name in PLACES or name not in known_fields() | SPOKEN_ARGUMENTS:
+    if name in PLACES or name.endswith("_port") or name not in known_fields() | SPOKEN_ARGUMENTS:
         return None
     if not (value is None or isinstance(value, bool | int | float) or name in SPOKEN_ARGUMENTS):
         return None
