@@ -17,6 +17,7 @@ from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severi
 from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens, times_or_percent
 
 FRACTION = "--mem-fraction-static"
+OTHERS = "other processes"
 
 
 class Turn(StrEnum):
@@ -36,7 +37,7 @@ def turn(case: Case, checked: Checked) -> Turn:
             continue
         if not finding.remedies:
             continue
-        first = finding.remedies[0]
+        first = next((remedy for remedy in finding.remedies if remedy.flag != OTHERS), finding.remedies[0])
         if first.flag != FRACTION:
             break  # the verdict says to turn something else first
         return Turn.DOWN if first.direction is Direction.LOWER else Turn.UP
@@ -191,8 +192,11 @@ def _sentence(text: str) -> str:
 
 
 def _act(finding: Finding) -> str:
-    """The first remedy as a sentence; "" where there is none to turn."""
-    return next((_told(remedy, finding.summary) for remedy in finding.remedies), "")
+    """The first remedy as a sentence, with the first flag where it is none; "" where there is none to turn."""
+    told = [_told(remedy, finding.summary) for remedy in finding.remedies[:2]]
+    if len(told) == 2 and finding.remedies[0].flag == OTHERS:
+        return f"{told[0].rstrip('.')}, or {told[1][:1].lower()}{told[1][1:]}"
+    return next(iter(told), "")
 
 
 _VERBS = {

@@ -5,22 +5,34 @@ What it sees
 Why it matters
     Requests within the promised context are refused, or cut off once they outgrow the pool.
 What to do
-    Say how long requests really are, and lower --context-length to it; or give the pool more memory.
+    Take back what other programs hold of the card, or give the pool more of it; else say how long requests really are,
+    and lower --context-length to it.
 Sources
     SGLang, its own warning since 0.5.23; scheduler.py: max_req_len.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import PoolBelowContext
+from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import cell, eight_bit_kv, knob, raise_fraction, remedies
-from kvdiag.diagnosis.rules.judgements import cap, is_eight_bit, is_short, may_raise_fraction
+from kvdiag.diagnosis.rules.judgements import (
+    cap,
+    card_line,
+    is_eight_bit,
+    is_short,
+    may_raise_fraction,
+    printed_card,
+    unified_device,
+)
+from kvdiag.diagnosis.rules.judgements.holders import held_by_others
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens
+from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_tokens
 
 
 @rule(severity=Severity.WARNING)
@@ -35,27 +47,21 @@ def check(case: Case) -> Iterator[Finding]:
     size, free = cell(case), case.free_at_end
     missing = context - tokens
     needed = None if size is None else Bytes(round(missing * (size.target + size.draft) / size.share))
-    spare = None if free is None else free.available - case.wanted_range[1]
-    grow = None
-    if (
-        needed is not None
-        and spare is not None
-        and 0 < needed <= spare
-        and may_raise_fraction(case)
-        and cap(case) is None
-    ):
-        opening, fraction = case.opening_size, case.fraction
-        if opening and fraction is not None:
-            grow = raise_fraction(case, math.ceil((fraction + needed / opening) * 1000) / 1000)
+    spare = None if free is None else free.available - _least_free(case)
+    held = held_by_others(case)
     short_of = "" if needed is None else f", {format_gib(needed)} on each rank"
+    card = printed_card(case)
+    cause = "" if held is None or card is None else f": {format_gib(held)} of the {format_gib(card)} were in use before"
     yield Finding(
         summary=f"The KV pool is {format_tokens(missing)} tokens short of one full-length request"
-        f" ({format_tokens(tokens)} of {format_tokens(context)}{short_of})",
+        f" ({format_tokens(tokens)} of {format_tokens(context)}{short_of}){cause and cause + ' the start'}",
         why="Longer requests are refused although the context allows them.",
         formula=worked("context_len − max_total_num_tokens", f"{context:,} − {tokens:,} = {missing:,} tokens"),
         evidence=cite(case.limits, said, figure="kv_tokens", value=tokens)
-        + (cite(*case.launch.commands[:1], figure="context_length", value=context) if case.limits is None else ()),
+        + (cite(*case.launch.commands[:1], figure="context_length", value=context) if case.limits is None else ())
+        + (cite(card_line(case), case.opening) if cause else ()),
         remedies=remedies(
+            _free_what_others_hold(case, held, needed) if cause else None,
             Remedy(
                 "--max-total-tokens",
                 Direction.RAISE,
@@ -66,7 +72,7 @@ def check(case: Case) -> Iterator[Finding]:
             )
             if cap(case) is not None and spare is not None and needed is not None and needed <= spare
             else None,
-            grow,
+            _fraction_for(case, context, needed),
             knob(
                 case,
                 "--context-length",
@@ -77,3 +83,47 @@ def check(case: Case) -> Iterator[Finding]:
             None if is_eight_bit(case) else eight_bit_kv(case),
         ),
     )
+
+
+def _least_free(case: Case) -> Bytes:
+    """What has to stay free beside a pool of one request: where host and GPU share one memory, what any launch needs.
+
+    More is wanted there for the host's sake; what a remedy takes of that is told as its cost.
+    """
+    least, most = case.wanted_range
+    return least if unified_device(case) is not None else most
+
+
+def _free_what_others_hold(case: Case, held: Bytes | None, needed: Bytes | None) -> Remedy | None:
+    """Take memory back from other programs, and how much of it one request asks for."""
+    if held is None:
+        return None
+    note = ""
+    if needed is not None and case.fraction and cap(case) is None and needed / case.fraction <= held:
+        note = (
+            f"The pool gets {case.fraction:g} of what they give back: about {format_gib(needed / case.fraction)} more"
+            " hold one full-length request."
+        )
+    return Remedy("other processes", Direction.REMOVE, cost="It costs the other programs what they hold.", note=note)
+
+
+def _fraction_for(case: Case, context: int, needed: Bytes | None) -> Remedy | None:
+    """The fraction that holds one request of full length; None where too little would stay free, or none is known."""
+    if cap(case) is not None or not may_raise_fraction(case):
+        return None
+    free, opening, fraction = case.free_at_end, case.opening_size, case.fraction
+    if free is None or not opening or fraction is None or needed is None or needed <= 0:
+        return None
+    to, left = math.ceil((fraction + needed / opening) * 1000) / 1000, float(free.available - needed)
+    answer = None if case.sizing is None else scenario_of(case.sizing, Change(tokens=context))
+    if answer is not None and answer.refused is None and answer.fraction is not None and answer.fraction.after:
+        to = max(answer.fraction.after, fraction)
+        if answer.free_gib is not None and answer.free_gib.after is not None:
+            left = answer.free_gib.after * GIB
+    if to <= fraction or to >= 1 or left < _least_free(case):
+        return None
+    remedy, wanted = raise_fraction(case, to), case.wanted_range[1]
+    if remedy is None or left >= wanted:
+        return remedy
+    shared = f" What stays free is under the {format_gib(wanted)} wanted where host and GPU share one memory."
+    return dataclasses.replace(remedy, cost=remedy.cost + shared)

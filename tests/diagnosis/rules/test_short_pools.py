@@ -1,0 +1,49 @@
+"""A pool below one request: what keeps it small is named, and the fraction that holds a request is offered."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.texts import Log
+
+CORPUS = Path(__file__).parents[2] / "corpus"
+SHARED = (CORPUS / "qwen25-15b-gb10-low-free-mem" / "log.txt").read_text()
+
+
+def launch_of(text: str) -> dict[str, Any]:
+    return diagnose(Log("log", io.BytesIO(text.encode()))).document["launches"][-1]
+
+
+def short_pool(launch: dict[str, Any]) -> dict[str, Any]:
+    (found,) = [f for f in launch["findings"] if f["rule"] == "pool-below-one-request"]
+    return found
+
+
+def test_what_others_hold_is_the_cause_and_the_first_thing_to_give_back() -> None:
+    launch = launch_of(SHARED)
+    assert "103.15 GiB of the 119.63 GiB were in use before the start" in launch["verdict"]
+    assert "or raise --mem-fraction-static from 0.2 to 0.243" in launch["verdict"]
+    first, fraction = short_pool(launch)["remedies"][:2]
+    assert (first["flag"], first["direction"]) == ("other processes", "remove")
+    assert "about 3.42 GiB more hold one full-length request" in first["note"]
+    assert fraction["flag"] == "--mem-fraction-static"
+    assert fraction["effect"]["kv_tokens"]["low"] >= 32_768 > fraction["effect"]["kv_tokens"]["from"]
+    assert fraction["effect"]["free_gib"]["to"] == pytest.approx(7.63, abs=0.01)
+    assert "under the 23.93 GiB wanted where host and GPU share one memory" in fraction["cost"]
+
+
+def test_a_memory_that_others_left_alone_is_not_blamed() -> None:
+    calm = launch_of(SHARED.replace("[122501], using min: 122501", "[18000], using min: 18000"))
+    found = short_pool(calm)
+    assert "in use before the start" not in found["summary"]
+    assert "other processes" not in [remedy["flag"] for remedy in found["remedies"]]
+
+
+def test_a_fraction_that_leaves_too_little_is_not_offered() -> None:
+    tight = launch_of(SHARED.replace("context_len=32768", "context_len=524288"))
+    assert "--mem-fraction-static" not in [remedy["flag"] for remedy in short_pool(tight)["remedies"]]
