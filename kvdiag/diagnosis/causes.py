@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
-from kvdiag.diagnosis.events.distributed import UnbalancedMemory
+from kvdiag.diagnosis.events.distributed import DuplicateDevice, UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
     CommunicationFailed,
@@ -102,6 +102,7 @@ _CAUSES = (
     DispatchLimitExceeded,
     CommunicationFailed,
     DiskFull,
+    DuplicateDevice,
     SlotLeak,
     ArgumentsRefused,
     ContextTooLong,

@@ -105,6 +105,29 @@ class DataParallelStart(Event):
 
 
 @read_from(
+    r"Duplicate GPU detected",
+    fields={
+        "one": r"detected ?: rank (\d+)",
+        "other": r"and rank (\d+) both",
+        "device": r"CUDA device (\w+)",
+    },
+    samples=(
+        "host-a:1:2 [1] init.cc:871 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 6000",
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, invalid usage (run with NCCL_DEBUG=WARN"
+        " for details), NCCL version 2.27.3 ncclInvalidUsage: This usually reflects invalid usage of NCCL library. Last"
+        " error: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 6000",
+    ),
+    source="NCCL: init.cc",
+)
+class DuplicateDevice(Event):
+    """Two ranks of a communicator are on one GPU; `device` is its bus id."""
+
+    one: int | None
+    other: int | None
+    device: str | None
+
+
+@read_from(
     r"\bgpu_id(?: is|:) ?\d+",
     excludes=("server_args=", "ServerArgs("),
     literals=("gpu_id is ", "gpu_id: "),

@@ -247,7 +247,8 @@ class KernelFault(Event):
 
 @read_from(
     r"NCCL error in:|NCCL error:|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|RCCL error",
-    excludes=("out of memory", 'raise RuntimeError(f"NCCL error'),  # the latter is a frame's source, not the error
+    # The second is a frame's source, not the error.
+    excludes=("out of memory", 'raise RuntimeError(f"NCCL error', "Duplicate GPU detected"),
     fields={
         "what": r"(nccl\w+Error)|error: ([a-z ]+?)(?: \(run|$)|, ([a-z ]+) \(run",
         "version": r"NCCL version ([\d.]+)",

@@ -246,6 +246,17 @@ class HostMemoryShort(Event):
     source="python, C++, Rust",
 )
 @read_from(
+    r"Killed signal terminated program|died due to signal 9 |'ninja'.{0,80}died with <Signals\.SIGKILL",
+    literals=("Killed signal terminated program", "died due to signal 9", "died with <Signals.SIGKILL"),
+    constants={"what": "compiler"},
+    samples=(
+        "c++: fatal error: Killed signal terminated program cc1plus",
+        "nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
+        "subprocess.CalledProcessError: Command '['ninja', '-v']' died with <Signals.SIGKILL: 9>.",
+    ),
+    source="gcc, nvcc, python",
+)
+@read_from(
     r"cudaErrorHostMemoryAlreadyRegistered|CUDA error: OS call failed or operation not supported on this OS"
     r"|Failed to CUDA host alloc",
     constants={"what": "pinned memory"},

@@ -22,14 +22,16 @@ class ExpertMethod(Event):
 @read_from(
     r"out of resource: ",
     fields={
-        "resource": r"out of resource: ([a-z ]+)",
+        "resource": r"out of resource: (shared memory|tensor memory|threads|registers)",
         "required": rf"Required: {NUMBER}",
-        "limit": rf"Hardware limit: {NUMBER}",
+        "limit": rf"Hardware limit: ?{NUMBER}",
     },
     samples=(
         "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 196608, Hardware limit: 65536."
         " Reducing block sizes or `num_stages` may help.",
         "OutOfResources: out of resource: threads, Required: 2048, Hardware limit: 1024",
+        "RuntimeError: No valid triton configs. OutOfMemoryError: out of resource: triton_red_fused_0 Required: 131072"
+        " Hardware limit:101376 Reducing block sizes or `num_stages` may help.",
     ),
     source="triton/runtime/errors.py",
 )
@@ -177,6 +179,7 @@ class PeerLost(Event):
         "nvcc fatal",
         "fatal error: ",
     ),
+    excludes=("died with <Signals.SIGKILL",),
     samples=(
         "subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/root/.cache']' returned non-zero exit"
         " status 1.",
@@ -236,6 +239,7 @@ class DisguisedError(Event):
     r"|cudaMalloc failed: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Tried to allocate more than 1EB|insufficient GPU"
     r" memory"
     r"|Triton Error \[(?:CUDA|HIP)\]: +out of memory|CUDA Runtime Error: out of memory"
+    r"|cuda runtime error \(2\)"
     r"|UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY|Memory_Allocation_Failure\(EL0004\)"
     r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES.{0,400}Available Free mem : 0 MB",
     literals=(
@@ -248,6 +252,7 @@ class DisguisedError(Event):
         "insufficient GPU memory",
         "Triton Error [",
         "Runtime Error: out of memory",
+        "cuda runtime error (2)",
         "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
         "Memory_Allocation_Failure(EL0004)",
         "HSA_STATUS_ERROR_OUT_OF_RESOURCES",

@@ -31,6 +31,8 @@ def check(case: Case) -> Iterator[Finding]:
         return
     tried, free = getattr(found.sign, "tried", None), getattr(found.sign, "free", None)
     left = found.free if free is None else free
+    if free is None and left is not None and tried is not None and left >= tried:
+        left = None  # it was read before the capture took its part
     need = judgements.missing(case, left, tried)
     wanted, there = format_apart(tried or Bytes(0), left or Bytes(0))
     asked = "" if tried is None else f": {wanted} were asked for"

@@ -27,7 +27,9 @@ def check(case: Case) -> Iterator[Finding]:
     if not found:
         return
     first = found[0]
-    figures = f": {first.required:,} bytes against {first.limit:,}" if first.required and first.limit else ""
+    # Threads, registers and columns of tensor memory are counted otherwise.
+    unit = " bytes" if first.resource in ("shared memory", None) else ""
+    figures = f": {first.required:,}{unit} against {first.limit:,}" if first.required and first.limit else ""
     yield Finding(
         summary=f"A kernel needs more {first.resource or 'on-chip memory'} than this GPU has{figures}",
         why="It is memory of a multiprocessor, not of the device: the fraction and /dev/shm play no part.",

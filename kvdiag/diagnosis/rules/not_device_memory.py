@@ -44,7 +44,9 @@ def check(case: Case) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
         )
         return
-    host = next((e for e in case.launch.each(HostOutOfMemory) if _ended_it(case, e)), None)
+    failed = case.outcome.outcome == "failed"  # a compiler's end stands below the error that it led to
+    signs_of_host = case.launch.each(HostOutOfMemory)
+    host = next((e for e in signs_of_host if (failed and e.what == "compiler") or _ended_it(case, e)), None)
     if host is not None:
         yield _of_the_host(case, host)
         return
@@ -94,20 +96,27 @@ def _ended_it(case: Case, event: Event) -> bool:
 
 
 def _of_the_host(case: Case, host: HostOutOfMemory) -> Finding:
-    pinned = host.what == "pinned memory"
+    pinned, compiler = host.what == "pinned memory", host.what == "compiler"
     asked = "" if host.wanted is None else f": {format_gib(host.wanted)} were asked for at once"
     tier = host_tier_knobs(case) if flag_is_given(case, "enable_hierarchical_cache", "hicache_size") else ()
     locked = Remedy("ulimit -l", Direction.RAISE, cost="It costs nothing; pinned pages count against it.")
+    fewer_jobs = Remedy("MAX_JOBS", Direction.LOWER, cost="It costs time: kernels are compiled one after another.")
     return Finding(
-        summary=("Pages of the host could not be pinned" if pinned else "The host's memory ran out")
-        + f"{asked}; GPU memory is not short",
-        why="An allocator of the host failed. Flags about GPU memory do not change what the host has.",
+        summary=_what_failed(host) + f"{asked}; GPU memory is not short",
+        why="Flags about GPU memory do not change what the host has.",
         evidence=cite(host, figure="wanted", value=host.wanted),
         remedies=(
             Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use."),
             *((locked,) if pinned else ()),
+            *((fewer_jobs,) if compiler else ()),
             *tier,
         ),
         severity=Severity.CRITICAL,
-        confidence=Confidence.LIKELY if pinned else Confidence.CERTAIN,
+        confidence=Confidence.LIKELY if pinned or compiler else Confidence.CERTAIN,
     )
+
+
+def _what_failed(host: HostOutOfMemory) -> str:
+    if host.what == "compiler":
+        return "A compiler was killed while kernels were built: the host's memory ran out"
+    return "Pages of the host could not be pinned" if host.what == "pinned memory" else "The host's memory ran out"

@@ -2,7 +2,8 @@
 
 What it sees
     Overflows of two ranks that name the same device, with a second process of about the same size on it; or lines that
-    place two ranks on one GPU: data-parallel workers that start fewer cards apart than each of them takes.
+    place two ranks on one GPU: NCCL's "Duplicate GPU detected", or data-parallel workers that start fewer cards apart
+    than each of them takes.
 Why it matters
     The weights lie twice on that card while another one is empty.
 What to do
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.distributed import DuplicateDevice
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import knob
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
@@ -36,6 +38,22 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             severity=Severity.WARNING if case.is_ready else Severity.CRITICAL,
             confidence=Confidence.LIKELY,
+        )
+        return
+    double = case.launch.first(DuplicateDevice)
+    if double is not None:
+        yield Finding(
+            summary=f"Rank {double.one} and rank {double.other} are both put on one GPU"
+            if double.one is not None and double.other is not None
+            else "Two ranks are put on one GPU",
+            why="NCCL refuses two ranks on one card: fewer cards are visible than ranks, or their numbers are wrong.",
+            evidence=cite(double, figure="device", value=double.device),
+            remedies=(
+                Remedy(
+                    "CUDA_VISIBLE_DEVICES", Direction.SET, cost="It costs nothing; each rank gets a card of its own."
+                ),
+                knob(case, "--tp-size", Direction.LOWER, cost="It costs memory: each rank holds a larger share."),
+            ),
         )
         return
     pair = judgements.sharing_ranks(case)

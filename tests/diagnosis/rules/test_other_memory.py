@@ -203,3 +203,62 @@ def test_every_vendors_words_for_a_full_device_are_read(error: str) -> None:
     launch = launch_of(f"{CAPTURING}{TRACE}{error}\n")
     assert "decode-graph-oom" in {f["rule"] for f in launch["findings"]}
     assert launch["failure"]["kind"] == "gpu_oom"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: Ninja build failed. Ninja output:\nc++: fatal error: Killed signal terminated program cc1plus",
+        "nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
+        "subprocess.CalledProcessError: Command '['ninja', '-v']' died with <Signals.SIGKILL: 9>.",
+    ],
+)
+def test_a_killed_compiler_tells_of_the_hosts_memory(error: str) -> None:
+    launch = launch_of(f"{CAPTURING}{TRACE}{error}\n")
+    (found,) = launch["findings"]
+    assert found["rule"] == "not-device-memory"
+    assert {"container memory", "MAX_JOBS"} <= {remedy["flag"] for remedy in found["remedies"]}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "out of resource: shared memory, Required: 131072, Hardware limit: 101376.",
+            "memory than this GPU has: 131,072 b",
+        ),
+        ("out of resource: threads, Required: 2048, Hardware limit: 1024.", "threads than this GPU has: 2,048 against"),
+        (
+            "out of resource: tensor memory, Required: 544, Hardware limit: 512.",
+            "memory than this GPU has: 544 against",
+        ),
+        ("out of resource: triton_red_fused_0 Required: 131072 Hardware limit:101376", "on-chip memory than this GPU"),
+    ],
+)
+def test_a_kernels_resource_is_named_with_its_own_unit(error: str, said: str) -> None:
+    found = launch_of(f"{CAPTURING}{TRACE}triton.runtime.errors.OutOfResources: {error}\n")["findings"]
+    assert said in next(f for f in found if f["rule"] == "kernel-shared-memory-limit")["summary"]
+
+
+def test_two_ranks_on_one_card_are_named_as_the_library_names_them() -> None:
+    (found,) = launch_of(
+        f"{BEGUN}{TRACE}torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, invalid usage, NCCL"
+        " version 2.27.3 ncclInvalidUsage: This usually reflects invalid usage of NCCL library. Last error: Duplicate"
+        " GPU detected : rank 0 and rank 1 both on CUDA device 6000\n"
+    )["findings"]
+    assert found["rule"] == "two-ranks-one-gpu"
+    assert "Rank 0 and rank 1" in found["summary"]
+
+
+def test_words_of_a_shortage_that_nothing_reads_are_not_cleared_of_memory() -> None:
+    launch = launch_of(f"{CAPTURING}{TRACE}RuntimeError: graph instantiation: out of memory\n")
+    assert "not-memory" not in {finding["rule"] for finding in launch["findings"]}
+
+
+def test_a_reading_from_before_a_capture_is_not_set_against_what_was_asked_for() -> None:
+    launch = launch_of(
+        f"{CAPTURING}{TRACE}torch.OutOfMemoryError: XPU out of memory. Tried to allocate 4.58 GiB. GPU 0 has a total"
+        " capacity of 47.58 GiB. Of the allocated memory 42.14 GiB is allocated by PyTorch, and 1.20 GiB is reserved by"
+        " PyTorch but unallocated.\n"
+    )
+    assert "39.00 GiB free" not in launch["verdict"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
-from kvdiag.diagnosis.events.distributed import UnbalancedMemory
+from kvdiag.diagnosis.events.distributed import DuplicateDevice, UnbalancedMemory
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
     ExceptionRaised,
@@ -159,6 +159,7 @@ _EXPLAINED = (
     KernelResourceShort,
     SharedMemoryFull,
     DiskFull,
+    DuplicateDevice,
     AttentionWorkspaceShort,
     DispatchLimitExceeded,
     LoadBarrier,
@@ -195,6 +196,9 @@ def other_cause(case: Case) -> Event | None:
     free = free_at(case, sign.line)
     if free is not None and free < case.thresholds.memory_is_short:
         return None
+    text = case.outcome.failure.message if case.outcome.failure is not None else ""
+    if "out of memory" in f"{text} {sign.line.text}".lower():
+        return None  # in words that nothing reads
     if free is None and "invalid argument" in sign.line.text:
         return None  # libraries report a shortage in these words as well
     if named is not None or raised is not None:
