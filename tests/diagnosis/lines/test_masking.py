@@ -104,7 +104,7 @@ PLANTED = [
     ('os.environ.setdefault("HF_TOKEN","n3st3d")', "n3st3d"),
     ("{b'token': b'n3st3d'}", "n3st3d"),
     ("NPM_CONFIG__AUTHTOKEN=n3st3d", "n3st3d"),
-    ("//registry.npmjs.org/:_authToken=n3st3d-s3kr3t", "n3st3d-s3kr3t"),
+    ("//npm.example.org/:_authToken=n3st3d-s3kr3t", "n3st3d-s3kr3t"),
     ("_auth=dXNlcjpwYXNz", "dXNlcjpwYXNz"),
     ("mysql -u root -pn3st3d db", "n3st3d"),
     ("redis-cli -h localhost -a n3st3d ping", "n3st3d"),
