@@ -13,6 +13,7 @@ from kvdiag.diagnosis.text import (
     NAMES,
     alike,
     budget_in_words,
+    flags_beside,
     has_one_reading,
     identity,
     is_capped,
@@ -119,6 +120,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield f"- **{finding['severity']}** {escape(finding['summary'])} ({rule})"
         for remedy in finding["remedies"]:
             to = f" to {code(remedy['to'])}" if remedy["to"] is not None else ""
+            beside = flags_beside(remedy)
+            to += f" with {code(beside)}" if beside else ""
             cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
             what = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {code(remedy['flag'])}"
             yield f"  - {what}{to}.{cost}"

@@ -417,6 +417,9 @@ class _Terminal:
             change += f" from {remedy['from']} to {remedy['to']}"
         elif remedy["to"] is not None:
             change += f" to {remedy['to']}"
+        beside = flags_beside(remedy)
+        if beside:
+            change += f" with {beside}"
         yield printable(f"  → {change}")
         for figure, effect in remedy["effect"].items():
             if effect.get("to") is None:
@@ -431,6 +434,13 @@ class _Terminal:
         for sentence in (remedy.get("note"), remedy["cost"]):
             if sentence:
                 yield printable(f"      {sentence}")
+
+
+def flags_beside(remedy: Mapping[str, Any]) -> str:
+    """What a remedy's command sets beside its own flag: "--dp-size 8"; "" where that flag is all."""
+    added = list((remedy.get("command") or {}).get("to") or ())
+    own = [remedy["flag"], *([remedy["to"]] if remedy["to"] is not None else [])]
+    return " ".join(added[len(own) :]) if added[: len(own)] == own else ""
 
 
 _WHAT_IF = (

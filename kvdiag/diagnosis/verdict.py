@@ -220,6 +220,9 @@ def _told(remedy: Remedy, said: str) -> str:
     amount = re.search(r"\bBy ((?:about|at least) [\d.]*\d)", remedy.note) if remedy.to is None else None
     if amount is not None:
         words.append(f"by {amount[1]}")
+    beside = _flags_beside(remedy)
+    if beside:
+        words.append(f"with {beside}")
     tokens, freed = remedy.effect.get("kv_tokens"), remedy.effect.get("free_at_overflow_gib")
     size = ""
     if tokens is not None and tokens.after is not None:
@@ -230,6 +233,13 @@ def _told(remedy: Remedy, said: str) -> str:
     elif freed is not None and freed.after is not None and freed.before is not None:
         size = f": about {freed.after - freed.before:.1f} GiB more free"
     return f"{' '.join(words)}{size}."
+
+
+def _flags_beside(remedy: Remedy) -> str:
+    """What a remedy's command sets beside its own flag; "" where that flag is all."""
+    if remedy.command is None or remedy.command[1][:1] != (remedy.flag,):
+        return ""
+    return " ".join(remedy.command[1][1 if remedy.to is None else 2 :])
 
 
 def _counted(value: str) -> str:

@@ -254,3 +254,10 @@ def test_gpus_that_the_log_does_not_show_are_told() -> None:
 
 def test_nothing_reserved_is_not_told_as_a_figure() -> None:
     assert "0.29 GiB were free, and nothing lay reserved" in text_of("t4-cuda-oom-single-line")
+
+
+@pytest.mark.parametrize(("form", "told"), [("text", "{} with {}"), ("markdown", "`{}` with `{}`")])
+def test_a_remedy_of_two_flags_is_told_with_both(form: str, told: str) -> None:
+    with (CORPUS / "kimi-k25-8gpu" / "log.txt").open("rb") as log:
+        text = render(diagnose(log), form)
+    assert told.format("--enable-dp-attention", "--dp-size 8") in text

@@ -100,10 +100,8 @@ def _free_what_others_hold(case: Case, held: Bytes | None, needed: Bytes | None)
         return None
     note = ""
     if needed is not None and case.fraction and cap(case) is None and needed / case.fraction <= held:
-        note = (
-            f"The pool gets {case.fraction:g} of what they give back: about {format_gib(needed / case.fraction)} more"
-            " hold one full-length request."
-        )
+        more = format_gib(round(needed / case.fraction))
+        note = f"The pool gets {case.fraction:g} of what they give back: about {more} hold one full-length request."
     return Remedy("other processes", Direction.REMOVE, cost="It costs the other programs what they hold.", note=note)
 
 

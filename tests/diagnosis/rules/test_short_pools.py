@@ -30,7 +30,7 @@ def test_what_others_hold_is_the_cause_and_the_first_thing_to_give_back() -> Non
     assert "or raise --mem-fraction-static from 0.2 to 0.243" in launch["verdict"]
     first, fraction = short_pool(launch)["remedies"][:2]
     assert (first["flag"], first["direction"]) == ("other processes", "remove")
-    assert "about 3.42 GiB more hold one full-length request" in first["note"]
+    assert "about 3.42 GiB hold one full-length request" in first["note"]
     assert fraction["flag"] == "--mem-fraction-static"
     assert fraction["effect"]["kv_tokens"]["low"] >= 32_768 > fraction["effect"]["kv_tokens"]["from"]
     assert fraction["effect"]["free_gib"]["to"] == pytest.approx(7.63, abs=0.01)
