@@ -10,7 +10,7 @@ from kvdiag.diagnosis.text import context_of
 from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.budget import spell_ranks
-from reports.commands import DiffLine, command_diff
+from reports.commands import DiffLine, command_diff, command_to_copy
 from reports.configuration import spelled
 from reports.document import Launch, LineRef, dig, line_refs, listed
 from reports.log_pieces import EvidenceLine, pieces_of
@@ -47,10 +47,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class ShownRemedy:
-    """A change with its command, what it is expected to do and what it costs. `note` says what else to know."""
+    """A change with its command, what it is expected to do and what it costs. `note` says what else to know.
+
+    copied  what its button copies; "" for none
+    """
 
     title: str
     diff: tuple[DiffLine, ...]
+    copied: str
     effects: tuple[Effect, ...]
     cost: str
     note: str = ""
@@ -78,7 +82,7 @@ def shown_findings(launch: Launch) -> list[ShownFinding]:
     """A launch's findings in the document's order within each severity, each with an anchor of its own."""
     found = [finding for finding in listed(launch, "findings") if isinstance(finding, dict)]
     found.sort(key=lambda finding: _rank(str(finding.get("severity"))))
-    context = context_of(launch)
+    context, arguments = context_of(launch), dig(launch, "arguments") or {}
     seen: Counter[str] = Counter()
     shown: list[ShownFinding] = []
     for finding in found:
@@ -86,7 +90,9 @@ def shown_findings(launch: Launch) -> list[ShownFinding]:
         seen[rule] += 1
         anchor = f"finding-{rule}" if seen[rule] == 1 else f"finding-{rule}-{seen[rule]}"
         severity = finding.get("severity") if finding.get("severity") in words.SEVERITIES else "info"
-        shown.append(_shown(finding, rule, anchor, str(severity), first=not shown, context=context))
+        shown.append(
+            _shown(finding, rule, anchor, str(severity), first=not shown, context=context, arguments=arguments)
+        )
     return shown
 
 
@@ -95,7 +101,14 @@ def _rank(severity: str) -> int:
 
 
 def _shown(
-    finding: dict[str, Any], rule: str, anchor: str, severity: str, *, first: bool, context: Any = None
+    finding: dict[str, Any],
+    rule: str,
+    anchor: str,
+    severity: str,
+    *,
+    first: bool,
+    context: Any,
+    arguments: dict[str, Any],
 ) -> ShownFinding:
     lines: dict[Any, tuple[str, list[Any]]] = {}
     for piece in listed(finding, "evidence"):
@@ -117,12 +130,12 @@ def _shown(
         ranks=spell_ranks([str(rank) for rank in listed(finding, "ranks")]) if any(listed(finding, "ranks")) else "",
         evidence=tuple(evidence[:4]),
         more_evidence=max(0, len(evidence) - 4),
-        remedies=tuple(_remedy(remedy, context) for remedy in listed(finding, "remedies")),
+        remedies=tuple(_remedy(remedy, context, arguments) for remedy in listed(finding, "remedies")),
         open=first or severity in _ALWAYS_OPEN,
     )
 
 
-def _remedy(remedy: dict[str, Any], context: Any = None) -> ShownRemedy:
+def _remedy(remedy: dict[str, Any], context: Any, arguments: dict[str, Any]) -> ShownRemedy:
     """A remedy's words; `context` is the length of request that its counts of requests are of."""
     verb = {"raise": "Raise", "lower": "Lower", "set": "Set", "remove": "Remove"}.get(str(remedy.get("direction")), "")
     flag = str(remedy.get("flag") or "")
@@ -140,7 +153,8 @@ def _remedy(remedy: dict[str, Any], context: Any = None) -> ShownRemedy:
         if effect
     )
     words_of = (str(remedy.get("cost") or ""), str(remedy.get("note") or ""))
-    return ShownRemedy(title, tuple(command_diff(remedy)), effects, *words_of)
+    copied = command_to_copy([remedy], arguments)
+    return ShownRemedy(title, tuple(command_diff(remedy)), copied, effects, *words_of)
 
 
 def _effect(name: str, change: dict[str, Any], *, of: str = "") -> Effect | None:

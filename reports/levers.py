@@ -86,7 +86,7 @@ def _flags(flags: list[dict[str, Any]]) -> tuple[str, ...]:
             gone.append(str(flag.get("flag")))
             continue
         lines = command_diff({"flag": flag.get("flag"), "direction": "set", "to": flag["to"]})
-        given += [line.text.removesuffix(" \\") for line in lines if line.kind == "add"]
+        given += [line.text for line in lines if line.kind == "add"]
     more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
     return (*given, f"without {gone[0]}{more}") if gone else tuple(given)
 

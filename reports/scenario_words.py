@@ -9,7 +9,7 @@ from typing import Any
 from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.charts import Figure
-from reports.commands import LAUNCHER, DiffLine, quoted
+from reports.commands import DiffLine, command_diff, command_to_copy
 from reports.document import dig
 
 
@@ -30,6 +30,7 @@ class ShownScenario:
     tone    of the verdict: good | warning | critical | info
     limits  what the answer rests on and where it ends, in sentences
     diff    the lines of the launch command that change
+    copied  what is copied of them; "" for nothing
     """
 
     tone: str
@@ -38,6 +39,7 @@ class ShownScenario:
     equation: str
     limits: tuple[str, ...]
     diff: tuple[DiffLine, ...]
+    copied: str
     figure: Figure | None
 
     def to_json(self) -> dict[str, Any]:
@@ -48,11 +50,15 @@ class ShownScenario:
 NAMES = {"tokens": "KV tokens", "requests": "Requests at once", "free": "Free when ready"}
 
 
-def shown_scenario(found: dict[str, Any], *, is_observed: bool) -> ShownScenario:
+def shown_scenario(
+    found: dict[str, Any], *, is_observed: bool, arguments: dict[str, Any] | None = None
+) -> ShownScenario:
     """The words of an answer of reports/what_if.py.
 
     is_observed  nothing differs from the launch: its figures are no predictions
+    arguments    of the launch, where the reader may see them all
     """
+    changes = [_command(flag) for flag in found.get("flags") or []]
     verdict = found["verdict"]
     host = dig(found, "host_gb", "after")
     limits = [f"Host memory: about {host:.1f} GB (10⁹ bytes) a rank"] if host else []
@@ -64,7 +70,8 @@ def shown_scenario(found: dict[str, Any], *, is_observed: bool) -> ShownScenario
         limits=tuple(
             words.sentence(each) for each in (*limits, *(found.get("cautions") or []), *(found.get("validity") or []))
         ),
-        diff=_diff(found.get("flags") or []),
+        diff=tuple(line for change in changes for line in command_diff(change)),
+        copied=command_to_copy(changes, arguments or {}),
         figure=found.get("figure"),
     )
 
@@ -72,7 +79,7 @@ def shown_scenario(found: dict[str, Any], *, is_observed: bool) -> ShownScenario
 def refused_scenario(sentence: str) -> ShownScenario:
     """What the panel says of settings that cannot be meant."""
     outcomes = tuple(Outcome(key, name, "not known", "") for key, name in NAMES.items())
-    return ShownScenario("warning", sentence, outcomes, "", (), (), None)
+    return ShownScenario("warning", sentence, outcomes, "", (), (), "", None)
 
 
 def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
@@ -123,11 +130,10 @@ def _change(figure: dict[str, Any]) -> str:
     return "" if abs(share) < 0.05 else words.minus(f"{share:+.{1 if abs(share) < 10 else 0}f} %")
 
 
-def _diff(flags: list[dict[str, Any]]) -> tuple[DiffLine, ...]:
-    lines = [DiffLine("ctx", f"{LAUNCHER} \\")]
-    for flag in flags:
-        for kind, value in (("del", flag.get("from")), ("add", flag.get("to"))):
-            if value is not None:
-                spelled = f"{flag['flag']} {quoted([value])}" if value != "" else flag["flag"]
-                lines.append(DiffLine(kind, f"{spelled} \\"))
-    return tuple(lines) if len(lines) > 1 else ()
+def _command(flag: dict[str, Any]) -> dict[str, Any]:
+    """A changed flag as a remedy writes its command; "" is a switch, None is no flag."""
+
+    def spelled(value: Any) -> list[Any]:
+        return [] if value is None else [flag["flag"]] if value == "" else [flag["flag"], str(value)]
+
+    return {"command": {"from": spelled(flag.get("from")), "to": spelled(flag.get("to"))}}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from reports.document import Launch
+from reports.document import Launch, dig
 from reports.knobs import PREFIX, asked_of, knobs_of, turned
 from reports.page import ReportPage
 from reports.scenario_words import refused_scenario, shown_scenario
@@ -28,9 +28,11 @@ def panel_of(
     knobs = knobs_of(page.launch)
     asked = asked_of(given, knobs)
     found, status = answer(launch or page.launch, asked, page.budget)
-    scenario = (
-        shown_scenario(narrow(found), is_observed=not asked) if status == 200 else refused_scenario(found["error"])
-    )
+    if status == 200:
+        known = _arguments(page.launch) if launch is None else {}
+        scenario = shown_scenario(narrow(found), is_observed=not asked, arguments=known)
+    else:
+        scenario = refused_scenario(found["error"])
     return {
         "knobs": turned(knobs, asked),
         "scenario": scenario,
@@ -38,14 +40,19 @@ def panel_of(
     }
 
 
-def panel_answer(launch: Launch, given: Mapping[str, str], narrow: Narrow = dict) -> tuple[dict[str, Any], int]:
+def _arguments(launch: Launch) -> dict[str, Any]:
+    return dig(launch, "arguments") or {}
+
+
+def panel_answer(launch: Launch, given: Mapping[str, str], narrow: Narrow | None = None) -> tuple[dict[str, Any], int]:
     """The answer of reports/what_if.py with the panel's words in `shown`, and its status."""
     found, status = answer(launch, given)
     if status != 200:
         return found, status
-    found = narrow(found)
+    known = _arguments(launch) if narrow is None else {}  # of a link's readers, not all may see the arguments
+    found = narrow(found) if narrow else found
     is_observed = not set(given) - {"launch"}
-    return found | {"shown": shown_scenario(found, is_observed=is_observed).to_json()}, status
+    return found | {"shown": shown_scenario(found, is_observed=is_observed, arguments=known).to_json()}, status
 
 
 def scenario_query(page: ReportPage, given: Mapping[str, str]) -> str:

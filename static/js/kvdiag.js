@@ -36,10 +36,7 @@
     if (!button) return;
     if (button.dataset.copyText !== undefined) return copy(button.dataset.copyText);
     if (button.dataset.copyLink !== undefined) return copy(new URL(button.dataset.copyLink || location.href, location.href).href);
-    const source = document.getElementById(button.dataset.copy);
-    // of a diff the new command is taken: context and added lines, without signs
-    const lines = $$(".ctx, .add", source).filter((line) => !line.hidden);
-    copy(lines.length ? lines.map((line) => line.textContent).join("\n") : source.textContent.trim());
+    copy(document.getElementById(button.dataset.copy).textContent.trim());
   });
 
   /* ---- light and dark ------------------------------------------------------------------------ */

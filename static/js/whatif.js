@@ -31,6 +31,8 @@
       out(outcome.key + "-note").textContent = outcome.note || "\u00a0";
     });
     out("equation").textContent = shown.equation;
+    out("copy").dataset.copyText = shown.copied;
+    out("copy").hidden = !shown.copied;
     out("limits").replaceChildren(...shown.limits.map((text) => element("li", text)));
     out("diff-box").hidden = !shown.diff.length;
     out("diff-box").querySelector("pre").replaceChildren(...shown.diff.map((line) => element("span", line.text, line.kind)));

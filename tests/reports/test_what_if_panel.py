@@ -58,8 +58,19 @@ def test_what_cannot_start_has_no_figure() -> None:
 
 def test_the_change_of_the_command_takes_both_sides() -> None:
     lines = [(line.kind, line.text) for line in shown(kv_cache_dtype="fp8_e4m3").diff]
-    assert lines[0] == ("ctx", "python -m sglang.launch_server \\")
-    assert ("add", "--kv-cache-dtype fp8_e4m3 \\") in lines
+    assert ("add", "--kv-cache-dtype fp8_e4m3") in lines
+
+
+def test_what_is_copied_of_a_scenario_can_be_run() -> None:
+    assert shown(kv_cache_dtype="fp8_e4m3").copied == "--kv-cache-dtype fp8_e4m3"
+    made = document("kimi-k25-8gpu")
+    del made["launches"][0]["arguments"]["api_key"]  # with a secret masked, the command is not whole
+    asked = {"wf.kv_cache_dtype": "fp8_e4m3"}
+    copied = panel_of(ReportPage(made), asked)["scenario"].copied
+    assert copied.startswith("python -m sglang.launch_server \\\n  --model-path /models/Kimi-K2.5-INT4 \\\n")
+    assert copied.endswith("--kv-cache-dtype fp8_e4m3")
+    of_a_link = panel_of(ReportPage(made), asked, made["launches"][0], dict)["scenario"].copied
+    assert of_a_link == "--kv-cache-dtype fp8_e4m3"
 
 
 def test_settings_that_cannot_be_meant_give_a_sentence_and_no_figure() -> None:
