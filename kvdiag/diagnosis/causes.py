@@ -162,7 +162,8 @@ class _Inquest:
         losses = self.launch.each(LoadBarrier, PeerLost, WatchdogTimeout)
         lost = next((e for e in losses if self._ends_launch(e)), None)
         if lost is not None and (ends or isinstance(lost, LoadBarrier) or "Error" in lost.line.text):
-            return self._of(lost, FailureKind.COMMUNICATION, lost.line.text)
+            hung = isinstance(lost, WatchdogTimeout) and not lost.collective  # one process by itself
+            return self._of(lost, FailureKind.OTHER if hung else FailureKind.COMMUNICATION, lost.line.text)
         echo = next(iter(causes), None)
         if echo is not None and ends:
             return self._of(echo, kind_of(echo.line.text), echo.line.text)

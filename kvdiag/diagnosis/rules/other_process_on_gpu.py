@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
@@ -35,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
             evidence=cite(oom, figure="held_gib", value=to_gib(foreign, 4)),
             remedies=remedies(
                 Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
-                lower_fraction(case, judgements.shortage(case, oom)),
+                None if _is_before_the_pool(case, oom) else lower_fraction(case, judgements.shortage(case, oom)),
             ),
             severity=Severity.CRITICAL,
             confidence=Confidence.LIKELY,
@@ -63,3 +65,8 @@ def check(case: Case) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         stake=to_gib(held) or 0.0,
     )
+
+
+def _is_before_the_pool(case: Case, oom: DeviceOutOfMemory) -> bool:
+    """Whether it overflowed while weights loaded: the fraction plays no part before the pool."""
+    return judgements.stage(case, oom) in (Stage.ARGUMENTS, Stage.DISTRIBUTED, Stage.WEIGHTS)

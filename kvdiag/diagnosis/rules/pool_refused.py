@@ -14,6 +14,7 @@ Sources
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import PoolRefused
@@ -37,11 +38,22 @@ def check(case: Case) -> Iterator[Finding]:
     if first.what in _OUTSIDE:
         turn = lower_fraction(case, first.size)
     else:
-        turn = None if memory_ran_out(case) is not None else raise_fraction(case, None)
+        turn = None if memory_ran_out(case) is not None else raise_fraction(case, _fraction_with_room(case, first))
     yield Finding(
         summary=f"The pool for {first.what} does not fit in its share of the budget",
         why="It lies outside the static budget." if first.what in _OUTSIDE else "It lies within the static budget.",
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="available_gib", value=to_gib(first.available, 4)),
-        remedies=remedies(fewer, turn),
+        remedies=remedies(turn, fewer) if turn is not None and turn.to else remedies(fewer, turn),
     )
+
+
+def _fraction_with_room(case: Case, refused: PoolRefused) -> float | None:
+    """The fraction that leaves only what is wanted outside the budget; None where it would give the pools no more."""
+    opening, after = case.opening_size, case.after_weights
+    if opening is None or after is None:
+        return None
+    room = after.available - case.wanted_range[1]
+    if room <= (refused.available or 0):
+        return None
+    return math.floor((1 - case.wanted_range[1] / opening) * 1000) / 1000

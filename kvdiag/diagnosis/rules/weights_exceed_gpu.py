@@ -44,6 +44,8 @@ def check(case: Case) -> Iterator[Finding]:
     if any(judgements.is_before(e.line, sign.line) and e.rank == sign.rank for e in case.launch.each(WeightsLoaded)):
         return
     oom = sign if isinstance(sign, DeviceOutOfMemory) else None
+    if oom is not None and _is_little(case, oom):
+        return  # another process holds the card, and has a rule of its own
     if judgements.keeps_experts(case) and judgements.ordinary_path(case) is None:
         return  # the number of experts kept on the GPU is the cause, and has a rule of its own
     filled = ""
@@ -60,6 +62,13 @@ def check(case: Case) -> Iterator[Finding]:
         confidence=Confidence.CERTAIN if oom is not None else _unseen(case),
         stake=to_gib(oom.tried if oom is not None else None) or 0.0,
     )
+
+
+def _is_little(case: Case, oom: DeviceOutOfMemory) -> bool:
+    """Whether this process held too little of the card to say that the weights are what does not fit."""
+    if oom.allocated is None or oom.capacity is None or judgements.foreign_memory(case, oom) is None:
+        return False
+    return oom.allocated < case.thresholds.weights_near_limit * oom.capacity
 
 
 def _unseen(case: Case) -> Confidence:

@@ -88,3 +88,47 @@ def test_invalid_argument_without_a_figure_is_not_cleared_of_memory() -> None:
         TRACEBACK.format(where="sglang/srt/distributed/reduce.py", error="RuntimeError: invalid argument")
     )
     assert rules_of(launch) == set()
+
+
+LOADING = """python3 -m sglang.launch_server --model-path m --tp 2 --mem-fraction-static 0.9
+[2026-03-01 10:00:00 TP1] Load weight begin. avail mem=60.10 GB
+[2026-03-01 10:00:10 TP1] Scheduler hit an exception: Traceback (most recent call last):
+  File "/opt/sglang/srt/model_loader/loader.py", line 480, in load_model
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.38 GiB. GPU 1 has a total capacity of 94.97 GiB of\
+ which 1.02 GiB is free. Process 90211 has {other} GiB memory in use. Process 90399 has {own} GiB memory in use. Of the\
+ allocated memory {own} GiB is allocated by PyTorch, and 12.00 MiB is reserved by PyTorch but unallocated.
+"""
+
+
+def test_another_process_beside_a_load_is_no_reason_to_turn_the_fraction() -> None:
+    launch = launch_of(LOADING.format(other="34.00", own="59.00"))
+    assert rules_of(launch) == {"other-process-on-gpu"}
+    (found,) = launch["findings"]
+    assert {remedy["flag"] for remedy in found["remedies"]} == {"other processes"}
+
+
+def test_weights_that_fill_the_card_beside_another_process_are_named_too() -> None:
+    assert "weights-exceed-gpu" in rules_of(launch_of(LOADING.format(other="4.00", own="89.00")))
+
+
+def test_a_refused_pool_of_states_beside_free_memory_asks_for_a_higher_fraction_first() -> None:
+    (found,) = launch_of(
+        "[2026-03-01 10:00:00 TP0] Load weight begin. avail mem=30.90 GB\n"
+        "[2026-03-01 10:00:30 TP0] Load weight end. elapsed=30 s, type=M, avail mem=8.10 GB, mem usage=22.80 GB.\n"
+        "[2026-03-01 10:00:31 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed"
+        " max_mamba_cache_size=0 (total_rest_memory=0.42 GB, mamba_cache_per_req=74.25 MB). Try: (1) reduce\n"
+    )["findings"]
+    first = found["remedies"][0]
+    assert (first["flag"], first["direction"], first["to"]) == ("--mem-fraction-static", "raise", "0.916")
+
+
+def test_a_watchdog_that_ran_out_is_not_said_to_be_a_lost_partner() -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:31] max_total_num_tokens=1204000, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+        " max_running_requests=2048, context_len=32768, available_gpu_mem=9.40 GB\n"
+        "[2026-03-01 10:07:52] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
+        "[2026-03-01 10:07:52] SIGQUIT received. signum=None, frame=None. It usually means one child failed.\n"
+    )
+    assert launch["failure"]["kind"] == "other"
+    assert "lost each other" not in launch["verdict"]
