@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvdiag.diagnosis.endings import stage_of_end
+from kvdiag.diagnosis.endings import came_up, stage_of_end
 
 SEVERITIES = ("info", "advice", "warning", "critical")
 
@@ -35,7 +35,7 @@ def columns_of(document: dict[str, Any]) -> dict[str, Any]:
         "started_at": (launch.get("started_at") or "")[:40],
         "gpu_count": len(ranks) or None,
         "kv_tokens": (launch.get("kv_cache") or {}).get("tokens"),
-        "free_gib": _least(rank.get("free_gib") for rank in ranks),
+        "free_gib": _least(rank.get("free_gib") for rank in ranks) if came_up(launch) else None,
         "weights_gib": _most(_weights(rank) for rank in ranks),
         "ready_after_s": launch.get("ready_after_s"),
     }

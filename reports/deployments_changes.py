@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kvdiag.diagnosis.endings import came_up
 from reports.document import dig, listed
 from reports.words import gib
 
@@ -106,7 +107,8 @@ def _plain(value: Any) -> str:
 
 
 def pools_of(launch: Launch) -> tuple[Counter[str], float | None]:
-    """GiB by pool on the rank with the least memory free, and what that rank has free."""
+    """GiB by pool on the rank with the least memory free, and what that rank has free; None of a start that did not
+    come up."""
     ranks = [rank for rank in listed(launch, "ranks") if isinstance(rank, dict)]
     if not ranks:
         return Counter(), None
@@ -116,7 +118,7 @@ def pools_of(launch: Launch) -> tuple[Counter[str], float | None]:
     for entry in listed(rank, "entries"):
         if entry.get("gib") is not None and entry.get("pool") != "unexplained":
             pools["draft" if entry.get("model") == "draft" else entry["pool"]] += entry["gib"]
-    return pools, rank.get("free_gib")
+    return pools, rank.get("free_gib") if came_up(launch) else None
 
 
 def moved_words(before: Launch, after: Launch) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.models import StoredReport
+from kvdiag.diagnosis.endings import came_up
 from reports import words
 from reports.deployments_changes import launch_of
 from reports.document import listed
@@ -94,7 +95,7 @@ def history(
 
 
 def _free_after_start(report: StoredReport) -> float | None:
-    """Free memory, GiB, of a start that ended; what a failed start had left is no free memory after start."""
+    """Free memory, GiB, of a start that came up; older rows may hold what a failed start had left."""
     if report.outcome == "failed" and report.ready_after_s is None:
         return None
     return report.free_gib
@@ -214,6 +215,6 @@ def _sizes(launch: dict[str, Any]) -> dict[str, float]:
     for entry in rank["entries"]:
         if isinstance(entry.get("gib"), int | float):
             sizes[pool_of(entry)] = sizes.get(pool_of(entry), 0.0) + entry["gib"]
-    if isinstance(rank.get("free_gib"), int | float):
+    if isinstance(rank.get("free_gib"), int | float) and came_up(launch):
         sizes["free"] = rank["free_gib"]
     return {pool: max(size, 0.0) for pool, size in sizes.items()}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingest.models import StoredReport
+from kvdiag.diagnosis.endings import came_up
 from reports.deployments_changes import change_words, launch_of, moved_words
 from reports.models import Comparison
 
@@ -16,7 +17,8 @@ class Start:
 
     base           the launch it is measured against; None for the baseline itself, a first start, and one whose
                    other is in the trash
-    tokens_change  KV tokens against that launch, as a ratio; None when either has none
+    tokens_change  KV tokens against that launch, as a ratio; None when either has none,
+                   or the start did not come up
     """
 
     report: StoredReport
@@ -44,16 +46,17 @@ def against_baseline(reports: Sequence[StoredReport], baseline: StoredReport) ->
     """Each start beside the pinned baseline, whenever it was pinned."""
     pinned = launch_of(baseline.document) or {}
     documents = StoredReport.objects.filter(pk__in=[each.pk for each in reports]).values_list("pk", "document")
-    said = {}
+    said, up = {}, set()
     for pk, document in documents.iterator(chunk_size=4):
         launch = launch_of(document) or {}
         said[pk] = change_words(pinned, launch), moved_words(pinned, launch)
+        up |= {pk} if came_up(launch) else set()
     starts = []
     for report in reports:
         if report.upload_id == baseline.upload_id:
             starts.append(Start(report, None, "the baseline", "", None, is_baseline=True))
             continue
-        known = baseline.kv_tokens and report.kv_tokens is not None
+        known = baseline.kv_tokens and report.kv_tokens is not None and report.pk in up
         ratio = report.kv_tokens / baseline.kv_tokens - 1 if known else None
         starts.append(Start(report, baseline, *said.get(report.pk, ("", "")), ratio))
     return starts

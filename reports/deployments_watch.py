@@ -10,6 +10,7 @@ from django.dispatch import receiver
 
 from ingest.models import StoredReport
 from ingest.signals import report_stored
+from kvdiag.diagnosis.endings import came_up
 from reports import alerts_findings, deployments_changes
 from reports.alerts import Thresholds, worth_telling
 from reports.alerts_sending import send_alert
@@ -78,7 +79,7 @@ def compare(deployment: Deployment, series: Series, report: StoredReport, launch
         values["change"] = deployments_changes.change_words(before, launch)
         values["marks"] = deployments_changes.marks_between(before, launch)
         values["moved"] = deployments_changes.moved_words(before, launch)[:300]
-        if previous.kv_tokens and report.kv_tokens is not None:
+        if previous.kv_tokens and report.kv_tokens is not None and came_up(launch):
             values["tokens_change"] = report.kv_tokens / previous.kv_tokens - 1
     base = baseline or series.ready_before(report) or previous
     if base is not None:

@@ -391,7 +391,8 @@ def metrics(request: HttpRequest) -> Any:
         lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
         lines += [f'{name}{{deployment="{label}"}} {value}' for label, value in values if value is not None]
     lines += ["# HELP kvdiag_ready Whether the newest start became ready", "# TYPE kvdiag_ready gauge"]
-    lines += [f'kvdiag_ready{{deployment="{label}"}} {int(each.last_outcome == "ready")}' for label, each in found]
+    ended = [(label, each.last_outcome) for label, each in found if each.last_outcome in ("ready", "failed")]
+    lines += [f'kvdiag_ready{{deployment="{label}"}} {int(outcome == "ready")}' for label, outcome in ended]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -19,6 +19,12 @@ def stage_of_end(launch: Mapping[str, Any]) -> str:
     return failed
 
 
+def came_up(launch: Mapping[str, Any]) -> bool:
+    """Whether its start came to its end, so that its free memory is what a start leaves."""
+    ready = launch.get("outcome") == "ready" or launch.get("ready_after_s") is not None
+    return ready or stage_of_end(launch) == "serving"
+
+
 def failing_ranks(launch: Mapping[str, Any]) -> list[str]:
     """Ranks on which a failed launch failed, where not all of them did; one that only lost its partner is none."""
     if launch.get("outcome") != "failed":

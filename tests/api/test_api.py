@@ -363,11 +363,15 @@ def test_a_full_team_is_told_so_and_takes_more_once_there_is_room(world: World, 
 def test_prometheus_reads_figures_and_never_a_zero_for_what_is_not_known(world: World, keyed: Keyed) -> None:
     world.launch('prod "eu"', tokens=100_000, free=7.43)
     world.launch("broken", tokens=None, free=None, outcome="failed", findings=[("a-rule", "critical")])
+    world.launch("cut", free=2.09, ready_after=None, outcome="incomplete", stage="kv_cache")
     answer = keyed(world.vera, [Scope.READ]).get(f"{V1}/metrics")
     assert answer["Content-Type"].startswith("text/plain; version=0.0.4")
     lines = answer.content.decode().splitlines()
     assert 'kvdiag_kv_tokens{deployment="prod \\"eu\\""} 100000' in lines
     assert 'kvdiag_ready{deployment="broken"} 0' in lines and 'kvdiag_open_findings{deployment="broken"} 1' in lines
+    assert not any(
+        line.startswith(('kvdiag_free_gib{deployment="cut"', 'kvdiag_ready{deployment="cut"')) for line in lines
+    )
     assert not any(
         line.startswith(('kvdiag_kv_tokens{deployment="broken"', 'kvdiag_free_gib{deployment="broken"'))
         for line in lines

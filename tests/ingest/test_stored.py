@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from ingest.stored import columns_of
 
 DOCUMENTS = Path(__file__).resolve().parent.parent / "documents"
@@ -29,8 +31,22 @@ def test_a_figure_the_log_does_not_give_is_null_and_never_zero() -> None:
 
 
 def test_the_tightest_gpu_decides_what_is_free() -> None:
-    launch = {"ranks": [{"free_gib": 4.0}, {"free_gib": None}, {"free_gib": 1.5}]}
+    launch = {"outcome": "ready", "ranks": [{"free_gib": 4.0}, {"free_gib": None}, {"free_gib": 1.5}]}
     assert columns_of({"schema": "s", "launches": [launch]})["free_gib"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("launch", "free"),
+    [
+        ({"outcome": "incomplete", "stage": "kv_cache"}, None),
+        ({"outcome": "failed", "stage": "cuda_graph", "failure": {"stage": "cuda_graph"}}, None),
+        ({"outcome": "failed", "ready_after_s": 60.0, "failure": {"stage": "serving"}}, 2.09),
+        ({"outcome": "ready"}, 2.09),
+    ],
+)
+def test_what_is_free_on_the_way_is_not_free_after_the_start(launch: dict, free: float | None) -> None:
+    document = {"schema": "s", "launches": [{**launch, "ranks": [{"free_gib": 2.09}]}]}
+    assert columns_of(document)["free_gib"] == free
 
 
 def test_the_worst_severity_is_that_of_any_launch() -> None:

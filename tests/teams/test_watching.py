@@ -90,6 +90,20 @@ def test_a_row_of_the_starts_has_one_reference(world: World) -> None:
     assert f"r={first.upload.public_id}&amp;r={first.upload.public_id}" not in text
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_start_that_did_not_come_up_has_no_gain_and_no_free_memory(world: World, pinned: bool) -> None:
+    first = world.launch(tokens=100_000, free=9.37)
+    failed = world.launch(tokens=120_000, free=2.09, ready_after=None, outcome="failed", stage="cuda_graph")
+    deployment = failed.upload.deployment
+    assert deployment is not None
+    deployment.refresh_from_db()
+    assert deployment.last_free_gib is None and deployment.last_tokens_change is None
+    if pinned:
+        pin(deployment, first, by=world.alice)
+    start = signed_in(world.vera).get(f"/deployments/{deployment.public_id}/").context["starts"][0]
+    assert start.tokens_change is None and "free" not in start.moved
+
+
 def test_starts_chosen_from_the_list_are_compared_from_the_older_one_on(world: World) -> None:
     old, new = world.launch(fraction=0.85).upload, world.launch(fraction=0.88).upload
     assert old.deployment is not None

@@ -27,7 +27,7 @@ PASSWORD = "correct horse battery"
 def document(**changes: Any) -> dict[str, Any]:
     """A report document with one launch, some of its figures changed.
 
-    fraction, tokens, free, ready_after, outcome, release, findings; None takes a figure away
+    fraction, tokens, free, ready_after, outcome, stage, release, findings; None takes a figure away
     """
     made: dict[str, Any] = copy.deepcopy(json.loads(DOCUMENT.read_text()))
     launch = made["launches"][0]
@@ -42,6 +42,8 @@ def document(**changes: Any) -> dict[str, Any]:
         launch["ready_after_s"] = changes["ready_after"]
     if "outcome" in changes:
         launch["outcome"] = changes["outcome"]
+    if "stage" in changes:
+        launch["stage"] = changes["stage"]
     if "release" in changes:
         launch["version"]["exact"] = changes["release"]
     if "findings" in changes:
