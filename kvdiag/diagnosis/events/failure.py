@@ -420,11 +420,12 @@ class SchedulerDead(Event):
 
 @read_from(
     r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! \w+ing)|OOMKilled|invoked oom-killer|[Oo]ut of memory: Killed process"
-    r"|oom-kill:constraint=|Memory cgroup out of memory|\d{1,9} Killed +\w",
-    literals=("Killed", "invoked oom-killer", "oom-kill:constraint="),
+    r"|oom-kill:constraint=|Memory cgroup out of memory|\d{1,9} Killed +\w|[Dd]etected \d+ oom[_-]kill event"
+    r"|srun: error: .{0,200}Out Of Memory",
+    literals=("Killed", "invoked oom-killer", "oom-kill:constraint=", "etected ", "srun: error: "),
     fields={
         "process": r"Killed process \d+ \(([^)]*)\)|^(\S+) invoked oom-killer|task=([\w:.-]+)",
-        "by": r"(OOMKilled|oom-kill|Out of memory|cgroup out of memory|invoked oom-killer)",
+        "by": r"(OOMKilled|oom[-_]kill|Out [Oo]f [Mm]emory|cgroup out of memory|invoked oom-killer)",
     },
     samples=(
         "Killed",
@@ -434,6 +435,8 @@ class SchedulerDead(Event):
         "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB",
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=pt_main_thread,pid=4242,uid=0",
         "python3 invoked oom-killer: gfp_mask=0xcc0",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=991.0. Some of the step tasks have been OOM Killed.",
+        "srun: error: node02: task 1: Out Of Memory",
     ),
     source="shell, Kubernetes, Linux kernel",
 )

@@ -23,6 +23,7 @@ from kvdiag.diagnosis.rules.judgements import (
     has_room,
     is_short,
     may_raise_fraction,
+    was_killed,
 )
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_prediction, to_gib
@@ -31,7 +32,7 @@ from kvdiag.diagnosis.units import format_gib, format_prediction, to_gib
 @rule(severity=Severity.ADVICE)
 def check(case: Case) -> Iterator[Finding]:
     free = case.free_at_end
-    if free is None or not has_room(case):
+    if free is None or not has_room(case) or was_killed(case):
         return
     cause = cause_of_room(case) or ("mem-fraction-too-low" if fraction_limits_pool(case) else "")
     spare = free.available - case.wanted_range[1]

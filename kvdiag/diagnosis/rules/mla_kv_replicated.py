@@ -31,8 +31,11 @@ def check(case: Case) -> Iterator[Finding]:
     ):
         return
     pool = case.launch.first(KVPoolAllocated)
+    # Of a fragment the highest rank may not be the last.
+    is_whole = case.launch.number_of("tp_size") is not None or ranks & (ranks - 1) == 0
+    times = f"{ranks} times" if is_whole else f"at least {ranks} times"
     yield Finding(
-        summary=f"The latent KV cache is held {ranks} times, once on each tensor rank",
+        summary=f"The latent KV cache is held {times}, once on each tensor rank",
         why="Its size does not depend on the number of tensor ranks.",
         evidence=cite(pool, figure="kv_tokens", value=pool.tokens if pool else None),
         remedies=remedies(
@@ -46,7 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
                 case,
                 "--dcp-size",
                 Direction.RAISE,
-                to=str(ranks),
+                to=str(ranks) if is_whole else None,
                 cost="It costs a build that has it and some latency.",
             ),
             knob(case, "--pp-size", Direction.RAISE, cost="It costs latency between the stages."),

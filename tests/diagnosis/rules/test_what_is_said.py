@@ -132,3 +132,54 @@ def test_a_watchdog_that_ran_out_is_not_said_to_be_a_lost_partner() -> None:
     )
     assert launch["failure"]["kind"] == "other"
     assert "lost each other" not in launch["verdict"]
+
+
+def test_a_draft_that_overflows_in_its_first_load_is_named_without_arguments() -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:00 TP0] Load weight begin. avail mem=78.40 GB\n"
+        "[2026-03-01 10:01:00 TP0] Load weight end. type=M, avail mem=43.40 GB, mem usage=35.00 GB.\n"
+        "[2026-03-01 10:01:01 TP0] Memory pool end. avail mem=9.10 GB\n"
+        "[2026-03-01 10:01:02 TP0] Load weight begin. avail mem=8.90 GB\n"
+        "[2026-03-01 10:01:20 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/opt/sglang/srt/model_loader/loader.py", line 120, in load_model\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.10 GiB. GPU 0 has a total capacity of 79.11"
+        " GiB of which 8.50 GiB is free.\n"
+    )
+    assert "draft-weights-uncounted" in rules_of(launch)
+
+
+def test_a_batch_systems_words_for_a_kill_count_before_the_lost_partner() -> None:
+    launch = launch_of(
+        "0: [2026-03-01 10:10:01 TP0] Memory pool end. avail mem=13.90 GB\n"
+        "1: slurmstepd: error: Detected 1 oom_kill event in StepId=991.0. Some of the step tasks were OOM Killed.\n"
+        "0: [2026-03-01 10:10:30 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        "0: RuntimeError: [gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.2]:21990\n"
+    )
+    assert "host-oom-kill" in rules_of(launch)
+    assert launch["failure"]["kind"] == "host_oom"
+
+
+LATENT = (
+    "[2026-03-01 10:10:00 TP{n}] Load weight end. type=DeepseekV3ForCausalLM, avail mem=50.40 GB, mem usage=44.50 GB.\n"
+    "[2026-03-01 10:10:01 TP{n}] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 540000, KV size: 35.34 GB\n"
+    "[2026-03-01 10:10:01 TP{n}] Memory pool end. avail mem=13.90 GB\n"
+)
+
+
+@pytest.mark.parametrize(("last", "said", "to"), [(8, "at least 9 times", None), (7, "held 8 times", "8")])
+def test_a_rank_that_happens_to_be_seen_last_makes_no_count(last: int, said: str, to: str | None) -> None:
+    findings = launch_of(LATENT.format(n=0) + LATENT.format(n=last))["findings"]
+    (found,) = [f for f in findings if f["rule"] == "mla-kv-replicated"]
+    assert said in found["summary"]
+    assert next(r["to"] for r in found["remedies"] if r["flag"] == "--dcp-size") == to
+
+
+def test_a_killed_server_is_not_told_to_fill_what_was_free() -> None:
+    started = (
+        "[2026-03-01 10:00:00 TP0] Load weight begin. avail mem=120.90 GB\n"
+        "[2026-03-01 10:10:14 TP0] max_total_num_tokens=750000, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+        " max_running_requests=48, context_len=131072, available_gpu_mem=25.00 GB\n"
+        "[2026-03-01 10:10:15] The server is fired up and ready to roll!\n"
+    )
+    assert "big-free-memory-left" in rules_of(launch_of(started))
+    assert "big-free-memory-left" not in rules_of(launch_of(f"{started}Killed\n"))

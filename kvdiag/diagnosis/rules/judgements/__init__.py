@@ -112,6 +112,7 @@ from kvdiag.diagnosis.rules.judgements.pools import (
     stated_fraction,
     uneven_stages,
     vanished_before_pool,
+    was_killed,
     weights_used,
     window_tokens,
 )
@@ -232,6 +233,7 @@ __all__ = [
     "vanished_before_pool",
     "virtual_sizes",
     "weights_used",
+    "was_killed",
     "window_tokens",
     "without_data_parallel",
     "without_draft",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
-from kvdiag.diagnosis.events.failure import CaptureFailed, NoRoomForPool, PoolRefused
+from kvdiag.diagnosis.events.failure import CaptureFailed, Killed, NoRoomForPool, PoolRefused
 from kvdiag.diagnosis.events.kv_pool import (
     DeepSeekV4Budget,
     DeepSeekV4Pools,
@@ -16,7 +16,7 @@ from kvdiag.diagnosis.events.kv_pool import (
 )
 from kvdiag.diagnosis.events.requests import RequestTooLong
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch, Retraction
-from kvdiag.diagnosis.events.weights import WeightsLoaded
+from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment
 from kvdiag.diagnosis.rules.judgements.arguments import (
     attends_in_data_parallel,
@@ -186,9 +186,13 @@ def loader_memory_held(case: Case) -> bool:
 def loads_a_draft(case: Case) -> bool:
     """Whether a draft model speculates: by the arguments, a second load or a second pool."""
     loads: dict[str, int] = {}
+    begun: dict[str, int] = {}
     for event in case.launch.each(WeightsLoaded):
         loads[event.rank] = loads.get(event.rank, 0) + 1
-    return has_draft(case) or any(n > 1 for n in loads.values()) or any(x.draft_pools for x in case.ledgers)
+    for step in case.launch.each(WeightsBegin):
+        begun[step.rank] = begun.get(step.rank, 0) + 1
+    several = any(n > 1 for n in (*loads.values(), *begun.values()))
+    return has_draft(case) or several or any(x.draft_pools for x in case.ledgers)
 
 
 def memory_came_back(case: Case) -> Bytes | None:
@@ -281,7 +285,13 @@ def may_raise_fraction(case: Case) -> bool:
         and cause_of_room(case) is None
         and not no_feasible_fraction(case)
         and not case.launch.has(CaptureFailed)
+        and not was_killed(case)
     )
+
+
+def was_killed(case: Case) -> bool:
+    """Whether a kill ended it: where host and GPU share one memory, filling what was free may be its reason."""
+    return case.outcome.outcome == "failed" and case.launch.has(Killed)
 
 
 def is_short(case: Case) -> bool:
