@@ -160,7 +160,8 @@ def test_a_batch_systems_words_for_a_kill_count_before_the_lost_partner() -> Non
 
 
 LATENT = (
-    "[2026-03-01 10:10:00 TP{n}] Load weight end. type=DeepseekV3ForCausalLM, avail mem=50.40 GB, mem usage=44.50 GB.\n"
+    "[2026-03-01 10:10:00 TP{n}] Load weight end. elapsed=9.1 s, type=DeepseekV3ForCausalLM, avail mem=50.40 GB,"
+    " mem usage=44.50 GB.\n"
     "[2026-03-01 10:10:01 TP{n}] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 540000, KV size: 35.34 GB\n"
     "[2026-03-01 10:10:01 TP{n}] Memory pool end. avail mem=13.90 GB\n"
 )
