@@ -6,13 +6,18 @@ left out: without an upper bound there is no zone on the right.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reports import words
 from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
 
 FLAG = "--mem-fraction-static"
+
+# A phone's ruler, and a letter of a mark's words, in px; the padding around the ruler gives a little more.
+_PHONE, _LETTER, _PADDING, _APART = 280.0, 7.4, 8.0, 6.0
+_MOST_TICKS = 8  # on a phone: what lies at both ends needs more room than what is centred
 
 # The wedge stands on y = 74 and is 44 high at a fraction of 1.
 _FOOT, _HEIGHT = 74.0, 44.0
@@ -43,11 +48,21 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """A fraction of the scale. `spare` ones stay off phones, where not all have room beside each other."""
+
+    x: float
+    text: str
+    place: str
+    spare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Ruler:
     """All that the template draws."""
 
     zones: tuple[Zone, ...]
-    ticks: tuple[tuple[float, str, str], ...]
+    ticks: tuple[Scale, ...]
     marks: tuple[Mark, ...]
     wedge: tuple[float, float] | None
     arrow: tuple[float, float] | None
@@ -94,7 +109,7 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
     further = to if to is not None and abs(to - observed) > 0.004 else keeps
     if further is not None and further > observed:
         low = min(low, int((observed - 0.2) / 0.8 * 20) / 20)  # the words of the mark stand on its left
-    # The ticks start at `low` and end at 1, and a phone has room for seven of them.
+    # The ticks start at `low` and end at 1.
     step = 0.05 if low >= 0.55 else 0.1 if low >= 0.4 else 0.2
     low = max(0.0, low if step == 0.05 else int(low / step + 1e-9) * step)
 
@@ -125,7 +140,8 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
     for n in range(count + 1):
         value = low + n * step
         place = "start" if n == 0 else "end" if n == count else "middle"
-        ticks.append((at(value), f"{value:.2f}", place))
+        spare = count >= _MOST_TICKS and (count - n) % 2 == 1
+        ticks.append(Scale(at(value), f"{value:.2f}", place, spare))
     wanted = wanted_free(launch)
     thin_words = f"less than {wanted} GiB free above {words.fraction(keeps)}" if keeps is not None and wanted else ""
     lines = tuple(line_refs(redone.get("lines"))) or _reading_lines(launch, redone)
@@ -200,8 +216,6 @@ def _marks(
     if now_left and at(observed) < 20:
         held = ""  # no room for more than the fraction
     before, after = (f"{held}, ", "") if held and now_left else ("", f", {held}") if held else ("", "")
-    if failed and not now_left and at(observed) > 80:
-        text, after = words.fraction(observed), text.removeprefix(words.fraction(observed))  # a phone has no more room
     marks.append(Mark("now", at(observed), height(observed), text, before, after, bad=failed, words_left=now_left))
     for value, outcome in others.items():
         marks.append(
@@ -214,7 +228,25 @@ def _marks(
                 words_left=value < observed,
             )
         )
-    return marks
+    return [_within(mark) for mark in marks]
+
+
+def _within(mark: Mark) -> Mark:
+    """The mark with its words inside the ruler: what a phone has no room for stays off it, all but the fraction."""
+    if mark.words_above:
+        return mark
+    share = mark.x if mark.words_left else 100 - mark.x
+    room = share / 100 * _PHONE + _PADDING - _APART
+    if len(mark.text) * _LETTER <= room:
+        return mark
+    figure = re.search(r"\d\.\d+", mark.text)
+    if figure is None:
+        return mark
+    before, after = mark.text[: figure.start()], mark.text[figure.end() :]
+    short = replace(mark, text=figure.group(), before=mark.before + before, after=after + mark.after)
+    if len(short.text) * _LETTER > room and not mark.words_left:
+        return replace(mark, words_left=True)  # at the right edge there is no room at all
+    return short
 
 
 def _other_tries(document: Document, launch: Launch, observed: float) -> dict[float, str]:

@@ -402,3 +402,29 @@ def test_the_file_to_keep_opens_from_disk_without_a_barrier(page: Page, tmp_path
     expect(page.locator("article")).to_have_count(2)
     assert violations(page) == []
     assert problems == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_values_and_flags_are_not_broken_in_the_middle(visit: Visit, width: int) -> None:
+    made = document("kimi-k25-8gpu")
+    launch = made["launches"][0]
+    sizes = list(range(1, 60))
+    launch["arguments"] |= {
+        "expert_distribution_recorder_buffer_size": {"value": 1000, "origin": "given"},
+        "eplb_min_rebalancing_utilization_threshold": {"value": 1.0, "origin": "given"},
+        "cuda_graph_bs": {"value": sizes, "origin": "given"},
+    }
+    launch["findings"][0]["summary"] = "Too little is asked for and much of the card stays free: --mem-fraction-static"
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    page = visit.open(stored(made))
+    high, line = "element.getBoundingClientRect().height", "parseFloat(getComputedStyle(element).lineHeight)"
+    lines = f"element => Math.round({high} / {line})"
+    for name, value in (("expert_distribution", "1000"), ("eplb_min", "1.0")):
+        row = page.locator(f'#config-groups [data-words^="{name}"]')
+        assert row.locator("dd").inner_text() == value
+        assert row.locator("dd").evaluate(lines) == 1
+    listed = page.locator('#config-groups [data-words^="cuda_graph_bs"]')
+    assert listed.locator("dt").evaluate(lines) == 1
+    assert listed.locator("dd").bounding_box()["width"] > 0.8 * listed.bounding_box()["width"]  # type: ignore[index]
+    assert page.locator(".finding__head h3 code").first.evaluate("element => element.getClientRects().length") == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

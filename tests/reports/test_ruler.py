@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
+
 from reports.ruler import ruler_of
 from tests.documents import document
 
@@ -33,7 +37,7 @@ def test_a_healthy_start_gets_no_arrow() -> None:
 def test_the_arrow_goes_from_what_was_tried_to_what_is_advised() -> None:
     drawn = ruler("llama-two-launches", 1)
     assert drawn.arrow[0] < drawn.arrow[1]
-    texts = [mark.text for mark in drawn.marks]
+    texts = [f"{mark.text}{mark.after}" for mark in drawn.marks]
     assert texts == ["0.90 advised", "0.80 refused", "0.95 OOM"]
 
 
@@ -52,7 +56,7 @@ def test_the_words_of_a_low_fraction_have_room_on_their_left() -> None:
     drawn = ruler_of(made, launch)
     now = next(mark for mark in drawn.marks if mark.kind == "now")
     assert now.words_left and now.x >= 20
-    assert [word for _, word, _ in drawn.ticks] == ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"]
+    assert [tick.text for tick in drawn.ticks] == ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"]
 
 
 def test_near_the_right_edge_the_fraction_stands_alone() -> None:
@@ -75,3 +79,40 @@ def test_a_failed_fraction_near_the_right_edge_keeps_only_its_figure_on_a_phone(
     assert drawn is not None
     last = max((mark for mark in drawn.marks if mark.bad), key=lambda mark: mark.x)
     assert (last.text, last.after) == ("0.97", " refused")
+
+
+def drawn_for(observed: float, to: float | None = None, **known: float):
+    made = document("kimi-k25-8gpu")
+    launch = made["launches"][0]
+    launch["kv_cache"]["fractions"] |= {"observed": observed} | known
+    launch["kv_cache"]["budget"] |= {"mem_fraction_static": observed, "smallest_fraction": None}
+    if to is not None:
+        direction = "raise" if to > observed else "lower"
+        remedy = {"flag": "--mem-fraction-static", "direction": direction, "from": str(observed), "to": str(to)}
+        launch["findings"] = [{"rule": "x", "severity": "advice", "remedies": [remedy]}]
+    return ruler_of(made, launch)
+
+
+@pytest.mark.parametrize(
+    ("observed", "to"), [(0.82, 0.917), (0.9, 0.8), (0.95, 0.9), (0.97, 0.6), (0.6, 0.98), (0.93, 0.99), (0.58, 0.7)]
+)
+def test_on_a_phone_the_words_of_a_mark_stay_inside(observed: float, to: float) -> None:
+    for mark in drawn_for(observed, to, starts_from=0.57).marks:
+        width = 7.4 * len(mark.text)
+        at = 280 * mark.x / 100
+        start = at - 6 - width if mark.words_left else at + 6
+        assert start >= -8 and start + width <= 288
+        whole = f"{mark.before}{mark.text}{mark.after}"  # wider screens have all of the words
+        assert f"{to:.2f} advised" in whole or f"{to} advised" in whole or f"now {observed:.2f}" in whole
+
+
+@pytest.mark.parametrize("observed", [0.06, 0.3, 0.45, 0.57, 0.62, 0.68, 0.8, 0.95])
+def test_on_a_phone_no_tick_lies_on_another(observed: float) -> None:
+    drawn = drawn_for(observed, keeps_wanted_free=observed + 0.02)
+    assert (drawn.ticks[0].x, drawn.ticks[-1].text) == (0.0, "1.00")
+    ends, width = [], 26.0
+    for tick in drawn.ticks:
+        if not tick.spare:
+            start = 280 * tick.x / 100 - {"start": 0.0, "middle": width / 2, "end": width}[tick.place]
+            ends.append((start, start + width))
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(ends))
