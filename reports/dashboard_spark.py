@@ -22,14 +22,19 @@ class Spark:
 def spark(history: Sequence[Sequence[Any]]) -> Spark | None:
     """The line of [KV tokens or null, outcome] pairs, oldest first; None when no launch says anything.
 
-    A launch without tokens leaves the line at its last height: the deployment held what it held before.
+    A launch without tokens, or one that failed, leaves the line at its last height: the deployment held what it held
+    before. The newest is on the right, also when it is the only one.
     """
     if not history:
         return None
     last = max(len(history) - 1, 1)
-    places = [100 * number / last for number in range(len(history))]
+    places = [100 * number / last for number in range(len(history))] if len(history) > 1 else [100.0]
     failed = tuple(round(x, 1) for x, (tokens, outcome) in zip(places, history, strict=True) if outcome == "failed")
-    points = [(x, tokens) for x, (tokens, _) in zip(places, history, strict=True) if tokens is not None]
+    points = [
+        (x, tokens)
+        for x, (tokens, outcome) in zip(places, history, strict=True)
+        if tokens is not None and outcome != "failed"
+    ]
     if not points:
         return Spark("", "", None, failed) if failed else None
     low, high = min(tokens for _, tokens in points), max(tokens for _, tokens in points)
@@ -48,7 +53,6 @@ def spark(history: Sequence[Sequence[Any]]) -> Spark | None:
         line += f"H{x:.1f}V{y(tokens)}"
     xn, latest = points[-1]
     if len(points) == 1 and len(history) == 1:
-        line, xn = f"M0 {y(first)}H100", 100.0
-        x0 = 0.0
+        line, x0 = f"M0 {y(first)}H100", 0.0
     area = f"{line}V{HEIGHT:.0f}H{x0:.1f}Z"
     return Spark(line, area, (round(xn, 1), y(latest)), failed)

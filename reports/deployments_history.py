@@ -15,6 +15,7 @@ from reports.document import listed
 from reports.models import Comparison
 from reports.pools import POOLS, pool_of
 
+_LETTER_SHARE = 0.7  # per cent of the width that a letter of a mark's words takes
 LEFT, RIGHT = 7.0, 98.0  # per cent of the width that the times span; the scale's words stand on the left
 
 
@@ -37,7 +38,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One figure over time as a step line."""
+    """One figure over time as a step line. `dots` are the starts that came up, `failed` those that did not."""
 
     title: str
     kind: str
@@ -48,13 +49,21 @@ class Panel:
     baseline: Tick | None = None
     failed: tuple[Dot, ...] = ()
 
+    @property
+    def count(self) -> int:
+        return len(self.dots) + len(self.failed)
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where release, driver, image or flags changed."""
+    """Where release, driver, image or flags changed. Its words stand on the side that has the room."""
 
     x: float
     word: str
+
+    @property
+    def is_left(self) -> bool:
+        return self.x > 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,7 @@ def history(
     for place, report in zip(places, launches, strict=True):
         told = comparisons[report.pk].marks if report.pk in comparisons else []
         if told:
-            marks.append(Mark(place, ", ".join(str(each) for each in told)[:40]))
+            marks.append(Mark(place, shortened([str(each) for each in told])))
     return History(tuple(panels), _apart(marks), _days(launches, places))
 
 
@@ -126,21 +135,34 @@ def _panel(
     def y(value: float) -> float:
         return round(bottom - (bottom - 14) * value / top, 1)
 
-    dots, line = [], ""
+    dots, line, failed = [], "", []
     for x, value, report in zip(places, values, launches, strict=True):
+        if report.outcome == "failed" and report.ready_after_s is None:
+            # It held nothing: a cross where it got to, and the line goes on as it was.
+            if value is not None or kind in ("kv", "free"):
+                said = f"failed, {say(value)}" if value is not None else "failed"
+                at = y(value) if value is not None else bottom - 8
+                failed.append(Dot(x, at, f"{report.upload.created_at:%-d %b, %H:%M}: {said}"))
+            continue
         if value is None:
             continue
-        word = f"{report.upload.created_at:%-d %b, %H:%M}: {say(value)}"
+        ended = ", died while serving" if report.outcome == "failed" else ""
+        word = f"{report.upload.created_at:%-d %b, %H:%M}: {say(value)}{ended}"
         dots.append(Dot(x, y(value), word))
         line += f"H{x} V{y(value)}" if line else f"M{x} {y(value)}"
-    failed = tuple(
-        Dot(x, bottom - 8, f"{report.upload.created_at:%-d %b, %H:%M}: failed")
-        for x, value, report in zip(places, values, launches, strict=True)
-        if report.outcome == "failed" and (kind == "kv" or (kind == "free" and value is None))
-    )
     ticks = (Tick(y(max(known)), say(max(known))), Tick(bottom, "0"))
     base = Tick(y(pinned), f"pinned baseline {say(pinned)}") if pinned is not None else None
-    return Panel(title, kind, height, line, tuple(dots), ticks, base, failed)
+    return Panel(title, kind, height, line, tuple(dots), ticks, base, tuple(failed))
+
+
+def shortened(told: list[str], most: int = 44) -> str:
+    """Changes as the words of a mark: whole ones as far as there is room, and how many more there are."""
+    shown = told[0] if len(told[0]) <= most else told[0][: most - 1].rstrip() + "…"
+    for count, each in enumerate(told[1:], start=1):
+        if len(shown) + len(each) + 2 > most:
+            return f"{shown} and {len(told) - count} more"
+        shown += f", {each}"
+    return shown
 
 
 def _apart(marks: list[Mark], least: float = 12.0) -> tuple[Mark, ...]:
@@ -148,9 +170,10 @@ def _apart(marks: list[Mark], least: float = 12.0) -> tuple[Mark, ...]:
     shown: list[Mark] = []
     last = -least
     for mark in marks:
-        if mark.x - last >= least and mark.x <= 85:
+        start = mark.x - _LETTER_SHARE * len(mark.word) if mark.is_left else mark.x
+        if start - last >= (0 if mark.is_left else least):
             shown.append(mark)
-            last = mark.x
+            last = mark.x if mark.is_left else mark.x + _LETTER_SHARE * len(mark.word) - least
         else:
             shown.append(Mark(mark.x, ""))
     return tuple(shown)

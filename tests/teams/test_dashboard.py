@@ -12,7 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from reports.dashboard_spark import spark
-from reports.deployments_history import history
+from reports.deployments import pin
+from reports.deployments_history import history, shortened
 from reports.models import SavedView, TrackedFinding
 from teams.models import Deployment
 from tests.teams.conftest import signed_in
@@ -138,7 +139,7 @@ def test_a_deployments_page_draws_history_and_lists_what_changed(world: World) -
     world.launch(tokens=None, outcome="failed")
     world.launch(tokens=120_000, release="0.5.9")
     page = text(world, f"/deployments/{Deployment.objects.get().public_id}/")
-    assert "KV cache tokens over 2 starts" in page and "h-fail" in page
+    assert "KV cache tokens over 3 starts" in page and "h-fail" in page
     assert "SGLang 0.5.7 to 0.5.9" in page or "SGLang 0.5.9 to" in page
     assert "Budgets side by side" in page and page.count("<tr><th scope") >= 3
 
@@ -227,6 +228,48 @@ def test_failed_starts_are_crosses_and_leave_the_line_where_it_was() -> None:
     line = spark([[100, "ready"], [None, "failed"], [200, "ready"]])
     assert line is not None and line.failed == (50.0,)
     assert line.line.startswith("M0.0 ") and line.line.count("V") == 1
+
+
+def test_a_lone_failed_start_is_a_cross_where_the_newest_stands() -> None:
+    line = spark([[5_537_463, "failed"]])
+    assert line is not None
+    assert (line.line, line.area, line.end, line.failed) == ("", "", None, (100.0,))
+    ready = spark([[100, "ready"]])
+    assert ready is not None and ready.end is not None and ready.end[0] == 100.0
+
+
+def test_a_phone_is_told_what_is_free_and_what_was_found(world: World) -> None:
+    world.launch(free=7.43, findings=[("a-rule", "warning"), ("b-rule", "warning")])
+    row = text(world, "/dashboard/").split('class="narrow-row"')[1].split("</td>")[0]
+    assert "7.43 GiB free" in row and "2 warnings" in row
+
+
+def test_a_failed_start_is_a_cross_and_no_dot(world: World) -> None:
+    launches = [world.launch(tokens=100), world.launch(tokens=900, outcome="failed"), world.launch(tokens=120)]
+    launches[1].ready_after_s = None
+    drawn = history(launches[::-1], {}, None)
+    assert drawn is not None
+    kv = next(panel for panel in drawn.panels if panel.kind == "kv")
+    assert [dot.word.split(": ")[1] for dot in kv.dots] == ["100", "120"]
+    assert [dot.word.split(": ")[1] for dot in kv.failed] == ["failed, 900"]
+    assert kv.failed[0].y < min(dot.y for dot in kv.dots)
+    assert str(kv.failed[0].y) not in kv.line
+
+
+def test_a_changes_words_are_whole_or_say_that_they_are_cut() -> None:
+    assert shortened(["fraction 0.4 to 0.2"]) == "fraction 0.4 to 0.2"
+    assert shortened(["KV dtype fp8_e4m3 to auto", "fraction 0.4 to 0.2"]) == "KV dtype fp8_e4m3 to auto and 1 more"
+    assert shortened(["image " + "x" * 80]).endswith("x…")
+
+
+def test_the_drawing_has_no_words_on_the_baselines_line(world: World) -> None:
+    launches = [world.launch(tokens=100), world.launch(tokens=120)]
+    deployment = launches[0].upload.deployment
+    assert deployment is not None
+    pin(deployment, launches[0], by=world.alice)
+    page = text(world, f"/deployments/{deployment.public_id}/")
+    assert "KV cache tokens, dashed the pinned baseline 100</figcaption>" in page
+    assert "pinned baseline" not in "".join(re.findall(r"<text.*?</text>", page))
 
 
 def test_a_change_of_one_per_cent_is_no_cliff() -> None:
