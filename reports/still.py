@@ -6,6 +6,7 @@ custom properties, so that the drawing follows light and dark.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.utils.html import conditional_escape
@@ -36,9 +37,10 @@ def still(figure: Figure, spoken: str = "") -> str:
     box = _Box(layout, WIDTH - margin["l"] - margin["r"], height - margin["t"] - margin["b"], margin)
     drawn = [_defs(figure)]
     drawn += _axes(layout, box)
+    span = _span(figure)
     for trace in figure["data"]:
         if trace.get("only") != "narrow":
-            drawn += _path(trace, box) if trace.get("type") == "scatter" else _bar(trace, box)
+            drawn += _path(trace, box, span) if trace.get("type") == "scatter" else _bar(trace, box)
     drawn += [_shape(shape, box) for shape in layout.get("shapes", ())]
     drawn += [_words(note, box) for note in layout.get("annotations", ()) if note.get("only") != "narrow"]
     told = (
@@ -109,22 +111,49 @@ def _bar(trace: dict[str, Any], box: _Box) -> list[str]:
     return drawn
 
 
-def _path(trace: dict[str, Any], box: _Box) -> list[str]:
-    """A line over its points; the axes of a series carry no range, so it is taken from the values."""
+def _place(value: Any) -> float:
+    """A moment or a line number along a series' axis."""
+    return datetime.fromisoformat(value).replace(tzinfo=None).timestamp() if isinstance(value, str) else float(value)
+
+
+def _span(figure: Figure) -> tuple[float, float]:
+    """From where to where the series of a figure reach."""
+    places = [
+        _place(trace["x"][end])
+        for trace in figure["data"]
+        if trace.get("type") == "scatter" and trace["x"]
+        for end in (0, -1)
+    ]
+    return (min(places), max(places)) if places else (0.0, 1.0)
+
+
+def _path(trace: dict[str, Any], box: _Box, span: tuple[float, float]) -> list[str]:
+    """A line over its points, broken where a value is missing; the axes of a series carry no range, so it is taken
+    from the values."""
     values = [value for value in trace["y"] if value is not None]
-    if len(values) < 2:
-        return []
     yref = trace.get("yaxis", "y")
     start, end = box.axis(yref).get("domain") or (0, 1)
-    most = max(values) or 1
-    points = []
-    for place, value in enumerate(trace["y"]):
-        if value is not None:
-            x = box.margin["l"] + box.width * place / (len(trace["y"]) - 1)
-            y = box.margin["t"] + box.height * (1 - (start + (end - start) * 0.86 * value / most))
-            points.append(f"{x:.1f},{y:.1f}")
+    most = max(values, default=0) or 1
+    is_step = trace["line"].get("shape") == "hv"
+    runs: list[list[tuple[float, float]]] = [[]]
+    for place, value in zip(trace["x"], trace["y"], strict=True):
+        if value is None:
+            runs.append([])
+            continue
+        x = box.margin["l"] + box.width * (_place(place) - span[0]) / ((span[1] - span[0]) or 1.0)
+        y = box.margin["t"] + box.height * (1 - (start + (end - start) * 0.86 * value / most))
+        if is_step and runs[-1]:
+            runs[-1].append((x, runs[-1][-1][1]))
+        runs[-1].append((x, y))
     colour = str(trace["line"]["color"])[1:]
-    return [f'<polyline class="s-{colour} still__line" points="{" ".join(points)}"/>']
+    drawn = []
+    for run in runs:
+        if len(run) == 1:
+            drawn.append(f'<circle class="f-{colour}" cx="{run[0][0]:.1f}" cy="{run[0][1]:.1f}" r="2"/>')
+        elif run:
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in run)
+            drawn.append(f'<polyline class="s-{colour} still__line" points="{points}"/>')
+    return drawn
 
 
 def _axes(layout: dict[str, Any], box: _Box) -> list[str]:

@@ -71,10 +71,11 @@ def budgets_compared(columns: Sequence[tuple[str, str, Budget]]) -> Figure | Non
                 kv = {"name": POOLS[share.pool], "gib": share.gib, "axis": "x", "span": share.gib}
                 notes.append(note(start + share.gib / 2, row, "", yref="y", yanchor="middle", font=font, kv=kv))
         font = {"size": 11.5, "weight": 550, "color": "@ink"}
-        place = {"yref": "y", "xanchor": "left", "yanchor": "bottom", "yshift": 17}
+        place = {"yref": "y", "xanchor": "left", "yanchor": "bottom", "yshift": 18}
         notes.append(note(0, row, f"{letter}: {text}", font=font, **place))
         if budget.boundary is not None:
-            shapes.append(line(budget.boundary, budget.boundary, row - 0.34, row + 0.34, y="y"))
+            # It stands out below the bar alone: above it are the bar's words.
+            shapes.append(line(budget.boundary, budget.boundary, row - 0.25, row + 0.36, y="y"))
     return {
         "data": data,
         "layout": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -110,6 +111,57 @@ def test_a_long_series_is_thinned() -> None:
     points = [{"line": n, "at": None, "usage": 0.5, "running": 1, "queued": 0} for n in range(20_000)]
     figure = charts.serving(points)
     assert len(figure["data"][0]["x"]) <= charts.MOST_POINTS
+
+
+def test_a_boundary_stays_below_the_words_of_its_bar() -> None:
+    budget = budget_of(document("kimi-k25-8gpu")["launches"][0])
+    figure = charts.budgets_compared([("A", "one", budget), ("B", "two", budget)])
+    assert figure is not None
+    layout = figure["layout"]
+    low, high = layout["yaxis"]["range"]
+    pixels = (layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]) / (low - high)
+    shifts = [note["yshift"] for note in layout["annotations"] if "yshift" in note]
+    tops = [(row - shape["y0"]) * pixels for row, shape in enumerate(layout["shapes"])]
+    assert len(tops) == len(shifts) == 2
+    assert all(top < shift for top, shift in zip(tops, shifts, strict=True))
+
+
+def batches(*entries: tuple[int, float, int]) -> list[dict[str, Any]]:
+    """Batch lines: seconds, use of the pool, running requests."""
+    start = datetime(2026, 11, 29, 9, 14)
+    return [
+        {"line": n, "at": (start + timedelta(seconds=at)).isoformat(), "usage": usage, "running": running}
+        for n, (at, usage, running) in enumerate(entries, start=1)
+    ]
+
+
+def test_a_count_stays_until_a_line_says_otherwise_and_nothing_is_drawn_over_a_pause() -> None:
+    pairs = [(n, 0.1, 1) for n in range(8)]
+    figure = charts.serving(batches(*pairs, (62, 0.0, 0), (63, 0.2, 2), (64, 0.2, 2)))
+    assert figure is not None
+    usage, running = figure["data"]
+    assert running["line"]["shape"] == "hv" and usage["line"]["shape"] == "linear"
+    for trace in (usage, running):
+        assert trace["y"][8] is None and trace["connectgaps"] is False
+        assert len(trace["x"]) == len(trace["y"]) == len(trace["marker"]["size"]) == 12
+    drawn = still(figure)
+    assert drawn.count("<polyline") == 4
+
+
+def test_a_single_line_between_two_pauses_is_a_dot() -> None:
+    pairs = [(n, 0.1, 1) for n in range(8)]
+    figure = charts.serving(batches(*pairs, (100, 0.5, 3), (200, 0.2, 2), (201, 0.2, 2)))
+    assert figure is not None
+    sizes = figure["data"][1]["marker"]["size"]
+    assert [value for value, size in zip(figure["data"][1]["y"], sizes, strict=True) if size] == [3]
+    assert still(figure).count("<circle") == 2
+
+
+@pytest.mark.parametrize(("most", "step"), [(0, 1), (1, 1), (2, 1), (3, 2), (7, 5), (48, 50), (300, 200)])
+def test_whole_counts_get_whole_ticks(most: int, step: int) -> None:
+    figure = charts.serving(batches((0, 0.1, 0), (1, 0.1, most)))
+    assert figure is not None
+    assert figure["layout"]["yaxis2"]["dtick"] == step
 
 
 @pytest.mark.parametrize("name", NAMES)
