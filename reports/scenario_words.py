@@ -87,7 +87,6 @@ def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
     guess = "" if is_observed else "≈ "
     tokens, requests, free = (dig(found, name, "after") for name in ("tokens", "requests", "free_gib"))
     wanted, each = found.get("wanted_free_gib"), found.get("request_tokens")
-    wanted = (found.get("needed_free_gib") or wanted) if is_observed else wanted
     unknown = ("none", "it does not start") if dead else ("not known", "the log does not tell")
     told = {key: unknown if key == "tokens" else (unknown[0], "") for key in NAMES}
     if tokens is not None and not dead:

@@ -52,8 +52,12 @@ def verdict_of(found: dict[str, Any]) -> dict[str, str]:
         }
     if free is not None and needed is not None and free < needed:
         return {"tone": "warning", "text": f"Starts; less than the wanted {words.gib(needed, 1)} GiB stays free."}
-    if free is not None and wanted is not None and free < min(wanted, (dig(found, "free_gib", "before") or wanted)):
+    if free is not None and wanted is not None and free < wanted:
         shared = f"{words.gib(wanted, 1)} GiB wanted where host and GPU share one memory"
+        before = dig(found, "free_gib", "before")
+        if before is not None and free >= before:  # what a launch has is not too little on the host's account
+            own = words.gib(needed or 0.0, 1)
+            return {"tone": "info", "text": f"Starts, and leaves the {own} GiB a launch needs; less than the {shared}."}
         return {"tone": "warning", "text": f"Starts; leaves less than the {shared}."}
     if free is None:
         return {"tone": "info", "text": "Starts as far as the log tells; it does not say what stays free."}

@@ -471,7 +471,10 @@ def what_if_lines(answer: dict[str, Any]) -> list[str]:
         of = f" of {answer['request_tokens']:,} tokens" if key == "requests" and answer["request_tokens"] else ""
         out.append(f"{name + of:<34} {change}{f'{word} ' if word else ''}{shown}{unit}{between}")
     if answer["wanted_free_gib"] is not None:
-        out.append(f"Wanted free at the end: {answer['wanted_free_gib']:g} GiB.")
+        needed = answer.get("needed_free_gib") or answer["wanted_free_gib"]
+        own = f", {needed:.2f} GiB of them for the launch itself" if needed < answer["wanted_free_gib"] else ""
+        shared = f"{own}, the rest for the host that shares the memory" if own else ""
+        out.append(f"Wanted free at the end: {answer['wanted_free_gib']:.2f} GiB{shared}.")
     if answer["starts_from"] is not None:
         keeps = f"; up to {answer['keeps_wanted']:.3f} keeps the wanted free memory" if answer["keeps_wanted"] else ""
         least = " at the least" if (answer["tokens"] or {}).get("bound") == "at most" else ""

@@ -64,7 +64,15 @@ def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
     further = _further(case)
     passed = f"; {len(checked.passed)} checks passed" if not further else ""
     missing = "The log prints neither the size of the KV pool nor what is free at the end"
-    return f"Ready, nothing to fix. {facts or missing}{passed}. {further}".strip()
+    return f"Ready, nothing to fix. {facts or missing}{passed}. {_below_wanted(case)}{further}".strip()
+
+
+def _below_wanted(case: Case) -> str:
+    """That less is free than wanted, where no rule takes it for too little; "" else."""
+    free, wanted = case.free_at_end, case.wanted_free
+    if free is None or wanted is None or free.available >= wanted:
+        return ""
+    return f"Less than the {format_gib(wanted)} wanted is free, and more than the half that is enough. "
 
 
 _CAPTURES = (GraphBegin, GraphEnd, CaptureProgress, CaptureFailed)

@@ -104,10 +104,11 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
         if most > wanted
         else ""
     )
+    assumed = "" if case.card is not None else ", assumed, as the log does not tell the card's size"
     yield Cleared(
         f"The {format_gib(free.available)} free at the end are not wasted",
-        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator; what is there is within the"
-        f" healthy range.{hosts}",
+        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator{assumed}; what is there is within"
+        f" the healthy range.{hosts}",
         (free.line,),
     )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules.judgements import is_healthy
-from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_tokens
 
 
@@ -26,7 +26,12 @@ def check(case: Case) -> Iterator[Finding]:
     if not is_healthy(case) or free is None:
         return
     pool = "" if case.tokens is None else f"{format_tokens(case.tokens)} KV tokens and "
+    is_known = case.card is not None
+    wanted = format_gib(case.wanted_range[1])
+    assumed = "" if is_known else f", where {wanted} are assumed to be wanted: the log does not tell the card's size"
+    when = "at the end" if case.is_ready else "at the last reading, before the server is ready"
     yield Finding(
-        summary=f"{pool}{format_gib(free.available)} free at the end: healthy",
+        summary=f"{pool}{format_gib(free.available)} free {when}: healthy{assumed}",
         evidence=cite(case.limits, figure="kv_tokens", value=case.tokens) + cite(free),
+        confidence=Confidence.CERTAIN if is_known and case.is_ready else Confidence.LIKELY,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
 from kvdiag.diagnosis.ledger.sizing.inputs import Family
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
@@ -108,14 +110,23 @@ def short_of(free: Figure, sizing: Sizing) -> str:
     if after is None or needed is None or wanted is None:
         return ""
     at_end = f"{after:.2f} GiB free at the end is"
+    before = math.inf if free.before is None else free.before
+
+    def as_now(bar: float) -> str:
+        """A start that is under the same bar is named with the change."""
+        if before >= bar - 0.005:
+            return ""
+        return ", as now" if f"{before:.2f}" == f"{after:.2f}" else f", as the {before:.2f} GiB of this start are"
+
     if after < needed / 2:
-        return f"{at_end} less than half of the {needed:.2f} GiB wanted"
+        return f"{at_end} less than half of the {needed:.2f} GiB wanted{as_now(needed / 2)}"
     if free.before is not None and after >= free.before - 0.005:
         return ""  # the change is not what takes it
     if after < needed - 0.005:
-        return f"{at_end} under the {needed:.2f} GiB wanted"
+        return f"{at_end} under the {needed:.2f} GiB wanted{as_now(needed)}"
     if after < wanted - 0.005:
-        return f"{at_end} under the {wanted:.2f} GiB wanted where host and GPU share one memory"
+        shared = "wanted where host and GPU share one memory"
+        return f"{at_end} under the {wanted:.2f} GiB {shared}{as_now(wanted)}"
     return ""
 
 
