@@ -24,7 +24,9 @@ from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Re
 
 @rule(severity=Severity.CRITICAL)
 def check(case: Case) -> Iterator[Finding]:
-    found = [e for e in case.launch.each(SharedMemoryFull) if not e.in_weight_file]
+    signs = case.launch.each(SharedMemoryFull)
+    in_file = any(e.in_weight_file for e in signs)  # then a parent's exit code tells of the same bus error
+    found = [e for e in signs if not (in_file and e.by_signal)]
     if not found:
         return
     unclear = all(e.or_disk for e in found)

@@ -77,7 +77,8 @@ Current thread 0x00007f00 (most recent call first):
 
 
 def test_a_bus_error_while_weights_are_read_is_the_files() -> None:
-    launch = launch_of(BEGUN + BUS.format(frame='model_loader/loader.py", line 377 in load_model'))
+    bus = BUS.format(frame='model_loader/loader.py", line 377 in load_model')
+    launch = launch_of(f"{BEGUN}{bus}[2026-02-03 10:00:30] Exit code: -7\n")
     assert {finding["rule"] for finding in launch["findings"]} == {"not-device-memory"}
     assert "weight file" in launch["findings"][0]["summary"]
 
