@@ -171,6 +171,7 @@ LEAST_POINTS = 32
 SPARE = 8  # launches kept whole beside those that are told, at either end
 TRACEBACK_LINES = 300
 LATER_S = 1.0
+LAUNCH_S = 20.0  # no server starts in less
 
 
 class Splitter:
@@ -321,7 +322,7 @@ class Splitter:
         """Whether a start-up line opens a new launch without a server_args line of its own."""
         step, done = STEPS[type(event)], self.steps.get(event.rank, 0)
         if isinstance(event, ServerLimits):
-            return False
+            return self._is_another_summary(event)
         if self._is_commanded() and step <= 4 and (self.ended or self.fault is not None or self.results):
             return True
         current = self.launches[-1]
@@ -335,6 +336,17 @@ class Splitter:
         if self.ended and step <= 4 and done >= 8 and self.summary is not None:
             return self._is_later(self.summary, event)
         return done >= 9 and step <= 4
+
+    def _is_another_summary(self, event: ServerLimits) -> bool:
+        """Whether people paste the summaries of several starts, one below the other, and nothing else of them."""
+        before = self.summary
+        if not isinstance(before, ServerLimits) or before.rank != event.rank or before.line.file != event.line.file:
+            return False
+        if self.launches[-1].has(*(kind for kind in STARTUP if kind is not ServerLimits)) or before.tokens is None:
+            return False
+        then, now = moment(before.line.clock), moment(event.line.clock)
+        figures = (before.tokens, before.available) != (event.tokens, event.available)
+        return figures and then is not None and now is not None and now - then > timedelta(seconds=LAUNCH_S)
 
     def _is_later(self, then: Event, now: Event) -> bool:
         """Whether an event came after another; True where no clock tells."""

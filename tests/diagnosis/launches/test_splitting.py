@@ -121,3 +121,14 @@ def test_a_run_of_bars_keeps_its_last(read: Read, start: Start) -> None:
     bars = "".join(bar.format(n * 25, n) for n in range(5))
     [launch] = read(start(until=3) + bars)
     assert [x.done for x in launch.each(ShardProgress)] == [4]
+
+
+def test_summaries_of_several_starts_are_as_many_launches(read: Read) -> None:
+    summary = (
+        "[2026-03-01 {at}] max_total_num_tokens={tokens}, chunked_prefill_size=4096, max_prefill_tokens=16384,"
+        " max_running_requests=2, context_len=524288, available_gpu_mem={free} GB\n"
+    )
+    first, later = summary.format(at="10:00:52", tokens=11687, free="0.45"), "10:07:13"
+    assert len(read(first + summary.format(at=later, tokens=11499, free="0.72"))) == 2
+    assert len(read(first + summary.format(at=later, tokens=11687, free="0.45"))) == 1  # printed twice
+    assert len(read(first + summary.format(at="10:00:53", tokens=11499, free="0.72"))) == 1  # of another worker
