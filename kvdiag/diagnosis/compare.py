@@ -10,6 +10,8 @@ from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
 from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
 from kvdiag.diagnosis.units import GIB
 
+_PRINT = 0.0151
+"""GiB: what two readings and a size of two decimals each may be apart by rounding."""
 _SMALL = 0.005
 """GiB: below the last printed digit, a step says nothing."""
 
@@ -18,7 +20,7 @@ _SMALL = 0.005
 class _Terms:
     """The terms of a pool's size, each of which a comparison swaps once. GiB, bytes and tokens of one rank.
 
-    usage  opening − after_weights: what the weights took
+    usage  what the weights took: as printed, else opening − after_weights
     share  what a draft adds to the bytes of a token, as a factor (0.5.14 and later)
     added  tokens added for a draft (0.4.3–0.5.6)
     """
@@ -73,6 +75,7 @@ def compare(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     why = None
     if first is not None and second is not None:
         steps = _steps(first, second, both)
+        _name_formats(steps, one, two)
     else:
         why = next(side.limit.sentence for side, terms in ((one, first), (two, second)) if terms is None)
     gib_from, gib_to = _size(one, first, both), _size(two, second, both)
@@ -116,7 +119,7 @@ def _terms(sizing: Sizing) -> _Terms | None:
         plain = budget.cell.charged.value
     return _Terms(
         opening=budget.readings.opening.value,
-        usage=budget.readings.opening.value - budget.readings.after_weights.value,
+        usage=_weights(sizing, budget.readings.opening.value - budget.readings.after_weights.value),
         fraction=budget.fraction,
         states=way.state_gib(budget.kv.value) if budget.kv.value > 0 else 0.0,
         cell=plain,
@@ -153,6 +156,31 @@ def _steps(first: _Terms, second: _Terms, both: bool) -> list[dict[str, Any]]:
         )
         now = then
     return steps
+
+
+def _weights(sizing: Sizing, between: float) -> float:
+    """What the weights took as their own line has it, as everywhere in a report; else what two readings leave between.
+
+    Two readings of two decimals leave the last digit of their difference open.
+    """
+    close = [u for rank in sizing.inputs.ranks if (u := rank.usage) is not None and abs(u - between) <= _PRINT]
+    return min(close, key=lambda usage: abs(usage - between), default=between)
+
+
+def _name_formats(steps: list[dict[str, Any]], one: Sizing, two: Sizing) -> None:
+    """Say beside the bytes of a token which formats of the KV cache they come from."""
+    formats = _formats(one, two)
+    for step in steps:
+        if step["cause"] == "cell" and formats is not None:
+            step["what"] = f"{step['what']}, KV cache {formats}"
+
+
+def _formats(one: Sizing, two: Sizing) -> str | None:
+    """The formats of the two KV caches; None where they are the same or one is not known."""
+    before, after = one.inputs.kv_dtype, two.inputs.kv_dtype
+    if not before or not after or before == after:
+        return None
+    return f"{before.removeprefix('torch.')} → {after.removeprefix('torch.')}"
 
 
 def _shown(terms: _Terms, fields: tuple[str, ...]) -> float | int | None:
@@ -202,7 +230,8 @@ def _summary(
     for step in notable:
         values = "" if step["from"] == step["to"] else f" ({_number(step['from'])} → {_number(step['to'])})"
         by = _gib(step["gib"]) if abs(step["gib"]) >= _SMALL else f"{step['tokens']:+,} tokens".replace("-", "−")
-        parts.append(f"{_NAMES[step['cause']]}{values} {by}")
+        formats = _formats(one, two) if step["cause"] == "cell" else None
+        parts.append(f"{_NAMES[step['cause']]}{values}{f', KV cache {formats},' if formats else ''} {by}")
     tail = ""
     for side, name in ((one, "first"), (two, "second")):
         if side.budget is not None and side.budget.kv.value <= 0:

@@ -487,15 +487,23 @@ def what_if_lines(answer: dict[str, Any]) -> list[str]:
     return out
 
 
+MAX_ARGUMENTS = 20
+_OF_ONE_START = frozenset({"random_seed", "port", "nccl_port", "dist_init_addr", "host"})  # they size nothing
+
+
 def compare_lines(answer: dict[str, Any]) -> list[str]:
     """An explained difference for the terminal."""
     out = [answer["summary"], ""] if answer.get("summary") else []
     for step in answer.get("steps") or []:
+        if abs(step["gib"]) < 0.0005 and not step["tokens"] and step["from"] == step["to"]:
+            continue  # it is the same on both sides
         tokens = f"{step['tokens']:>+12,}" if step["tokens"] is not None else ""
         change = f"{number(step['from'])} → {number(step['to'])}" if step["from"] is not None else ""
         out.append(f"  {step['gib']:>+8.3f} GiB {tokens}  {step['what']}  {change}".rstrip())
-    for name, pair in (answer.get("arguments") or {}).items() if isinstance(answer.get("arguments"), dict) else ():
-        out.append(f"  --{name.replace('_', '-')}: {pair}")
+    changed = [x for x in answer.get("arguments") or () if x["name"] not in _OF_ONE_START]
+    if changed:
+        out += ["", "Arguments that differ"]
+        out += [f"  --{x['name'].replace('_', '-')}: {x['from']} → {x['to']}"[:WIDTH] for x in changed[:MAX_ARGUMENTS]]
     if answer.get("why_not") and str(answer["why_not"]) not in (answer.get("summary") or ""):
         out.append(str(answer["why_not"]))
     return out

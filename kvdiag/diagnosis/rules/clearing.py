@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.kv_pool import MambaPool, MaxTotalTokensTooLarge
 from kvdiag.diagnosis.events.serving import Retraction
-from kvdiag.diagnosis.ledger.model import Moment
+from kvdiag.diagnosis.ledger.model import Moment, Pool
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.hints import contradicted
 from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding
@@ -25,8 +25,9 @@ def _request_limit(case: Case, named: set[str]) -> Iterator[Cleared]:
     limits = case.limits
     if limits is None or limits.max_running_requests is None or case.tokens is None or case.launch.has(MambaPool):
         return
-    table = None
-    if limits.context_len is not None:
+    booked = [e.size for x in case.ledgers if x.rank == limits.rank for e in x.entries if e.pool is Pool.REQUEST_TABLE]
+    table = Bytes(sum(booked)) if booked else None  # as the budget has it
+    if table is None and limits.context_len is not None:
         table = Bytes(limits.max_running_requests * (limits.context_len + 4) * 4)
     size = "" if table is None else f"; its table of requests takes {format_gib(table)}"
     yield Cleared(

@@ -1,11 +1,18 @@
 """Compare: the steps name what moved the pool."""
 
 import dataclasses
+import io
+from pathlib import Path
 
 import pytest
 
+from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.compare import compare
+from kvdiag.diagnosis.text import compare_lines
+from kvdiag.diagnosis.texts import Log
 from tests.diagnosis.sizing.launches import document, kimi, refused_kimi
+
+CORPUS = Path(__file__).parents[2] / "corpus"
 
 
 def steps(found: dict) -> dict:
@@ -71,3 +78,32 @@ def test_another_cache_format_is_named_although_it_moves_no_memory():
     assert found["cause"] == "cell"
     assert steps(found)["cell"]["tokens"] == pytest.approx(159_294, abs=2)
     assert "bytes per token (70,272 → 35,136)" in found["summary"]
+
+
+def test_another_cache_format_is_named_with_the_bytes_of_a_token():
+    fp8 = kimi(tokens=318_588, gib=10.42, kv_dtype="fp8_e4m3")
+    found = compare(document(kimi()), document(fp8))
+    assert "KV cache bfloat16 → fp8_e4m3" in found["summary"] and "fp8_e4m3" in steps(found)["cell"]["what"]
+    lines = compare_lines(found)
+    assert not any(line.startswith("    +0.000 GiB           +0") for line in lines)
+    assert "bytes per token, KV cache bfloat16 → fp8_e4m3" in "\n".join(lines)
+
+
+def test_arguments_that_differ_are_listed_in_the_terminal():
+    one, two = document(kimi()), document(kimi())
+    one["arguments"] |= {"attention_backend": {"value": "fa3"}, "random_seed": {"value": 1}}
+    two["arguments"] |= {"attention_backend": {"value": "triton"}, "random_seed": {"value": 2}}
+    lines = compare_lines(compare(one, two))
+    assert "  --attention-backend: fa3 → triton" in lines and "seed" not in "\n".join(lines)
+
+
+def test_weights_and_tables_are_the_same_figure_everywhere():
+    """Readings of two decimals leave the last digit of their difference open; a line of their own does not."""
+    log = (CORPUS / "qwen25-15b-gb10-low-free-mem" / "log.txt").read_bytes()
+    (launch,) = diagnose(Log("log", io.BytesIO(log))).document["launches"]
+    (rank,) = launch["ranks"]
+    booked = {entry["pool"]: entry["gib"] for entry in rank["entries"]}
+    step = steps(compare(launch, launch))["weights"]
+    assert step["from"] == step["to"] == booked["weights"] == 3.01
+    (limit,) = [c for c in launch["cleared"] if "max_running_requests" in c["claim"]]
+    assert f"its table of requests takes {booked['request_table']:.2f} GiB" in limit["because"]
