@@ -6,15 +6,17 @@ The difference is the engine's (kvdiag.diagnosis.compare); here it is arranged, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.http import HttpRequest
 
-from ingest.models import Upload
+from ingest.models import StoredReport, Upload
 from reports import charts, words
+from reports.deployments_starts import times_of
 from reports.document import Launch, dig, launches, listed
 from reports.finding_cards import shown_findings
 from reports.launch_tabs import state_words
@@ -25,6 +27,7 @@ from reports.steps import timeline_of
 from teams import access
 
 MOST = 10
+MOST_CHOICES = 12
 LETTERS = "ABCDEFGHIJ"
 _ID = re.compile(r"^([\w-]{8,80})(?:\.(\d{1,5}))?$")
 
@@ -101,9 +104,15 @@ def comparison_context(request: HttpRequest) -> dict[str, Any]:
     """Everything the page shows; without two launches, what the reader has to give."""
     values = request.GET.getlist("r")
     columns, missing = _columns(request, asked_launches(values), by_time=request.GET.get("order") == "time")
-    context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": " ".join(values), "most": MOST}
+    context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": " ".join(values).split(), "most": MOST}
     if len(columns) < 2:
-        return context
+        said, choices = _choices(request, columns)
+        times = times_of(choices)
+        return context | {
+            "choices": [(report, times[report.pk]) for report in choices],
+            "choices_are": said,
+            "example": request.build_absolute_uri("/r/"),
+        }
     first, last = columns[0], columns[-1]
     groups = _groups(columns)
     everything = request.GET.get("rows") == "all"
@@ -167,7 +176,35 @@ def _columns(
         when = words.short_stamp(page.launch.get("started_at")) or f"{upload.created_at:%-d %b, %H:%M}"
         heading = f"{when}, launch {number}" if many else when
         columns.append(Column(letter, f"{upload.public_id}.{number}", url, page, heading))
+    alike = Counter(column.heading for column in columns)
+    for at, (column, (upload, _, _)) in enumerate(zip(columns, chosen, strict=False)):
+        if alike[column.heading] > 1:
+            exact = words.stamp(column.launch.get("started_at")) or f"{upload.created_at:%Y-%m-%d %H:%M:%S}"
+            columns[at] = replace(column, heading=exact)
     return columns, missing
+
+
+def _choices(request: HttpRequest, columns: list[Column]) -> tuple[str, list[StoredReport]]:
+    """What a signed-in reader may add by a tick: other starts of the deployment, else the newest reports of the teams.
+
+    Strangers get none: their reports are known by their links alone.
+    """
+    if not access.is_person(request.user):
+        return "", []
+    visible = access.visible(StoredReport, to=request.user).filter(launch_count__gt=0).exclude(upload__team=None)
+    visible = visible.select_related("upload", "upload__deployment").defer("document")
+    visible = visible.order_by("-upload__created_at", "-upload_id", "-created_at", "-id")
+    said = "The newest reports of your teams"
+    if columns:
+        chosen = Upload.objects.select_related("deployment").get(public_id=columns[0].key.split(".")[0])
+        visible = visible.exclude(upload=chosen)
+        if chosen.deployment and visible.filter(upload__deployment=chosen.deployment).exists():
+            visible = visible.filter(upload__deployment=chosen.deployment)
+            said = f"Other starts of {chosen.deployment.name}"
+    newest: dict[int, StoredReport] = {}
+    for report in visible[: 2 * MOST_CHOICES]:
+        newest.setdefault(report.upload_id, report)
+    return said, list(newest.values())[:MOST_CHOICES]
 
 
 def _bar_words(column: Column) -> str:

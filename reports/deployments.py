@@ -18,7 +18,7 @@ from reports.alerts import Thresholds
 from reports.deployments_history import budgets, history
 from reports.deployments_predictions import predictions_of
 from reports.deployments_series import UNSHOWN, series_of
-from reports.deployments_starts import against_baseline, against_previous
+from reports.deployments_starts import against_baseline, against_previous, timed, times_of
 from reports.deployments_watch import refresh
 from reports.models import Alert, Badge, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
 from reports.words import SEVERITIES
@@ -67,6 +67,8 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     )
     pinned = baseline.report if baseline and baseline.report.upload.deleted_at is None else None
     starts = shown[:MOST_STARTS]
+    rows = against_baseline(starts, pinned) if pinned else against_previous(starts, comparisons)
+    times = times_of(starts)
     predictions = list(predictions_of(deployment)[:MOST_PREDICTIONS])
     context = {
         "section": "dashboard",
@@ -75,7 +77,8 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "newest": series.reports[0] if series.reports else None,
         "oldest": series.reports[-1] if series.reports else None,
         "history": history(shown, comparisons, baseline.report if baseline else None),
-        "starts": against_baseline(starts, pinned) if pinned else against_previous(starts, comparisons),
+        "starts": timed(rows, times),
+        "times": times,
         "is_against_baseline": pinned is not None,
         "more_starts": max(0, len(shown) - MOST_STARTS),
         "budgets": budgets(_with_documents(shown[:MOST_BUDGETS])),

@@ -137,7 +137,7 @@ def _panel(
 
     dots, line, failed = [], "", []
     for x, value, report in zip(places, values, launches, strict=True):
-        if report.outcome == "failed" and report.ready_after_s is None:
+        if report.outcome == "failed" and (report.ready_after_s is None or value is None):
             # It held nothing: a cross where it got to, and the line goes on as it was.
             if value is not None or kind in ("kv", "free"):
                 said = f"failed, {say(value)}" if value is not None else "failed"

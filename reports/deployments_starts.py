@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ingest.models import StoredReport
 from kvdiag.diagnosis.endings import came_up
 from reports.deployments_changes import change_words, launch_of, moved_words
 from reports.models import Comparison
+from reports.templatetags.teamwords import when
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Start:
     moved: str
     tokens_change: float | None
     is_baseline: bool = False
+    when: str = ""
 
 
 def against_previous(reports: Sequence[StoredReport], comparisons: dict[int, Comparison]) -> list[Start]:
@@ -60,3 +63,18 @@ def against_baseline(reports: Sequence[StoredReport], baseline: StoredReport) ->
         ratio = report.kv_tokens / baseline.kv_tokens - 1 if known else None
         starts.append(Start(report, baseline, *said.get(report.pk, ("", "")), ratio))
     return starts
+
+
+def times_of(reports: Sequence[StoredReport]) -> dict[int, str]:
+    """When each start was sent, by report; those that the minute does not tell apart have seconds."""
+    words = {report.pk: when(report.upload.created_at) for report in reports}
+    counted = Counter(words.values())
+    for report in reports:
+        if counted[words[report.pk]] > 1:
+            words[report.pk] = when(report.upload.created_at, "seconds")
+    return words
+
+
+def timed(starts: Sequence[Start], times: dict[int, str]) -> list[Start]:
+    """The rows with when each was sent."""
+    return [replace(start, when=times[start.report.pk]) for start in starts]

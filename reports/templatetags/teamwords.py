@@ -20,18 +20,24 @@ NOISE = 0.0005  # a change of less than a twentieth of a per cent is rounding
 
 
 @register.filter
-def when(moment: datetime | None) -> str:
-    """A time for a table, UTC: "09:14" today, "yesterday, 09:14", "29 Nov, 09:14", "29 Nov 2025"."""
+def when(moment: datetime | None, to: str = "minutes") -> str:
+    """A time for a table, UTC: "09:14" today, "yesterday, 09:14", "29 Nov, 09:14", "29 Nov 2025".
+
+    to  "seconds" where others are beside it that the minute, or the day, does not tell apart
+    """
     if moment is None:
         return ""
     zone = timezone.get_current_timezone()
     moment, now = moment.astimezone(zone), datetime.now(zone)
     days = (now.date() - moment.date()).days
+    clock = f"{moment:%H:%M:%S}" if to == "seconds" else f"{moment:%H:%M}"
     if days == 0:
-        return f"{moment:%H:%M}"
+        return clock
     if days == 1:
-        return f"yesterday, {moment:%H:%M}"
-    return f"{moment:%-d %b, %H:%M}" if moment.year == now.year else f"{moment:%-d %b %Y}"
+        return f"yesterday, {clock}"
+    if moment.year == now.year:
+        return f"{moment:%-d %b}, {clock}"
+    return f"{moment:%-d %b %Y}, {clock}" if to == "seconds" else f"{moment:%-d %b %Y}"
 
 
 @register.simple_tag

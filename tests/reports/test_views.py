@@ -208,6 +208,7 @@ def test_compare_warns_when_models_differ_and_compares_all_the_same(client: Clie
 
 def test_the_design_has_a_page(client: Client) -> None:
     assert client.get("/design/").status_code == 200
+    assert "/design/" not in client.get("/").content.decode()  # it is for who works on the pages
 
 
 def test_rules_have_a_list_and_a_page_each(client: Client) -> None:

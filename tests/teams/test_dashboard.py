@@ -238,6 +238,13 @@ def test_a_lone_failed_start_is_a_cross_where_the_newest_stands() -> None:
     assert ready is not None and ready.end is not None and ready.end[0] == 100.0
 
 
+def test_the_teams_settings_are_reached_from_dashboard_and_account(world: World) -> None:
+    world.launch()
+    address = f'href="/teams/{world.team.slug}/"'
+    assert f"{address}>Settings</a>" in text(world, "/dashboard/")
+    assert f"{address}>Team settings</a>" in text(world, "/account/")
+
+
 def test_a_phone_is_told_what_is_free_and_what_was_found(world: World) -> None:
     world.launch(free=7.43, findings=[("a-rule", "warning"), ("b-rule", "warning")])
     row = text(world, "/dashboard/").split('class="narrow-row"')[1].split("</td>")[0]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from ingest.models import Upload
 from reports.alerts import Thresholds
@@ -119,6 +122,38 @@ def test_starts_chosen_from_the_list_are_compared_from_the_older_one_on(world: W
     assert order(newest_first) == newest_first  # links say their own order
     pin(old.deployment, new.report, by=world.alice)
     assert order(newest_first, order="time") == newest_first
+
+
+def test_two_starts_of_one_minute_are_told_apart_by_seconds(world: World) -> None:
+    base = timezone.now().replace(hour=9, minute=14, second=5, microsecond=0) - timedelta(days=3)
+    for at in (base, base + timedelta(seconds=31), base + timedelta(minutes=2)):
+        row = worlds.upload(team=world.team, uploader=world.bob, at=at, deployment_key="prod")
+        worlds.report(row)
+    address = f"/deployments/{Deployment.objects.get().public_id}/"
+    starts = signed_in(world.vera).get(address).context["starts"]
+    assert [start.when.split(", ")[-1] for start in starts] == ["09:16", "09:14:36", "09:14:05"]
+
+
+def test_from_a_report_the_other_starts_are_offered_to_compare(world: World) -> None:
+    first, second = world.launch("prod").upload, world.launch("prod").upload
+    world.launch("another")
+    answer = signed_in(world.vera).get("/compare/", {"r": second.public_id})
+    assert answer.context["choices_are"] == "Other starts of prod"
+    assert [report.upload for report, _ in answer.context["choices"]] == [first]
+    page = answer.content.decode()
+    assert f'value="{second.public_id}.1"' in page and f'value="{first.public_id}" checked' in page
+    chosen = signed_in(world.vera).get("/compare/", {"r": [f"{second.public_id}.1", first.public_id], "order": "time"})
+    assert [column.key for column in chosen.context["columns"]] == [f"{first.public_id}.1", f"{second.public_id}.1"]
+    assert len(signed_in(world.vera).get("/compare/").context["choices"]) == 3
+
+
+def test_strangers_and_other_teams_are_offered_nothing_of_a_team(world: World) -> None:
+    world.launch("prod")
+    loose = worlds.report(worlds.upload(team=None, uploader=None), tell=False).upload
+    for reader in (None, world.charlie):
+        answer = signed_in(reader).get("/compare/", {"r": loose.public_id})
+        assert answer.context["choices"] == []
+        assert 'placeholder="http://testserver/r/' in answer.content.decode()
 
 
 def test_nothing_changed_is_said_as_well(world: World) -> None:
