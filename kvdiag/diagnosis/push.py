@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import secrets
 import signal
 import sys
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 CLEAN, FOUND, FAILED = 0, 1, 2
+HERE = "http://127.0.0.1:8000/"  # where `kvdiag up` puts the site
 CHUNK = 1 << 16
 TRIES = 4
 READY = (b"The server is fired up and ready to roll",)
@@ -36,6 +38,8 @@ BROKE = (
     b"Received sigquit from a child process",
     b"Not enough memory",
 )
+MODEL = re.compile(rb"model_path=['\"]([^'\"]{1,300})['\"]|--model(?:-path)?[ =]([^\s'\"]{1,300})")
+QUICK = 15.0  # seconds that `watch` waits for a verdict
 LONGEST_PHRASE = max(len(phrase) for phrase in (*READY, *STARTS, *BROKE))
 
 
@@ -45,13 +49,17 @@ class NotSent(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """Where logs go, as whom, and what is said with them."""
+    """Where logs go, as whom, and what is said with them.
+
+    is_named  somebody said where; else it is the place of a site on the same machine
+    """
 
     url: str
     token: str = ""
     deployment: str = ""
     tags: tuple[str, ...] = ()
     name: str = ""
+    is_named: bool = True
     open: Callable[..., Any] = field(default_factory=lambda: _opener().open)
 
     def headers(self) -> dict[str, str]:
@@ -80,7 +88,7 @@ class Site:
                 wait = _seconds(refusal.headers.get("Retry-After"), 2**attempt)
             except (urllib.error.URLError, OSError) as problem:
                 if attempt == TRIES - 1:
-                    raise NotSent(f"{self.url} does not answer: {getattr(problem, 'reason', problem)}") from None
+                    raise NotSent(self._silence(problem)) from None
                 wait = 2**attempt
             time.sleep(wait)
         raise AssertionError("unreachable")
@@ -106,6 +114,14 @@ class Site:
         fields = {"name": self.name, "deployment": self.deployment, "tags": ",".join(self.tags)}
         return {name: text for name, text in fields.items() if text}
 
+    def _silence(self, problem: Exception) -> str:
+        said = f"{self.url} does not answer: {getattr(problem, 'reason', problem)}"
+        if self.is_named:
+            return said
+        return (
+            f"KVDIAG_URL is not set, and {said}. Say where the site is: export KVDIAG_URL=https://kvdiag.example.org/"
+        )
+
     def document(self, made: dict[str, Any], wait: float) -> dict[str, Any] | None:
         """The report, once it is ready within so many seconds; None when it takes longer. Raises NotSent."""
         headers = {"Accept": "application/json", "User-Agent": "kvdiag-push"}
@@ -122,7 +138,7 @@ class Site:
                 if refusal.code not in (429, 503):
                     raise NotSent(_sentence(refusal)) from None
             except (urllib.error.URLError, OSError) as problem:
-                raise NotSent(f"{self.url} does not answer: {getattr(problem, 'reason', problem)}") from None
+                raise NotSent(self._silence(problem)) from None
             if time.monotonic() > ends:
                 return None
             time.sleep(1)
@@ -313,15 +329,19 @@ class Spool:
 
 
 class Watch:
-    """Reads a launch's output, shows it at once, and sends it when the server is ready, fails, or ends.
+    """Reads a launch's output, shows it at once, and sends it when the server is ready, fails, or ends. Says where the
+    report is, and what it says when that is there within `wait` seconds.
 
     Showing comes first: sending runs beside it, and no failure of it reaches the pipe.
     """
 
-    def __init__(self, site: Site, *, show: Callable[[bytes], None], say: Callable[[str], None] = _say) -> None:
-        self._site, self._show, self._say = site, show, say
+    def __init__(
+        self, site: Site, *, show: Callable[[bytes], None], say: Callable[[str], None] = _say, wait: float = QUICK
+    ) -> None:
+        self._site, self._show, self._say, self._wait = site, show, say, wait
         self._spool = Spool()
         self._edge = b""
+        self._model = ""
         self.is_ready = self.broke = False
         self._threads: list[threading.Thread] = []
 
@@ -337,6 +357,8 @@ class Watch:
         if (self.is_ready or self.broke) and any(phrase in seen for phrase in STARTS):
             self._restart()
         self._spool.write(part)
+        if not self._model and (named := MODEL.search(part)):
+            self._model = (named[1] or named[2]).decode(errors="replace").rstrip("/").rsplit("/", 1)[-1]
         if not self.is_ready and any(phrase in seen for phrase in READY):
             self.is_ready = True
             self._send()
@@ -349,7 +371,7 @@ class Watch:
         if self.broke:
             self._send()
         self._spool.close()
-        self._spool = Spool()
+        self._spool, self._model = Spool(), ""
         self.is_ready = self.broke = False
 
     def end(self) -> None:
@@ -360,12 +382,20 @@ class Watch:
             thread.join()
         self._spool.close()
 
+    def _name(self) -> str:
+        """What this start's log is called: after its deployment, else its model, and when it was sent."""
+        of = re.sub(r"[^\w.+-]+", "-", self._site.deployment or self._model).strip("-")[:80] or "launch"
+        return f"{of} {time.strftime('%Y-%m-%d %H.%M.%S')}.log"
+
     def _send(self) -> None:
-        copy = self._spool.copy()
+        copy, name = self._spool.copy(), self._name()
 
         def send() -> None:
             try:
-                self._say(self._site.send([("server.log", copy)])["url"])
+                made = self._site.send([(name, copy)])
+                self._say(made["url"])
+                for line in _verdicts(self._site.document(made, self._wait) or {}):
+                    self._say(line)
             except NotSent as why:
                 self._say(str(why))
             except Exception as mistake:  # the launch's own output must go on, whatever happens here
@@ -427,7 +457,7 @@ def add_commands(commands: Any) -> None:
             "--tag", action="append", default=[], metavar="KEY=VALUE", help="may be given several times"
         )
         command.add_argument("--name", default="", help="what the report is called")
-        command.add_argument("--url", default=os.environ.get("KVDIAG_URL", "http://127.0.0.1:8000/"), help="the site")
+        command.add_argument("--url", default=os.environ.get("KVDIAG_URL"), help=f"the site; without one, {HERE}")
         command.add_argument("--token-file", metavar="FILE", help="a file with the key, in place of KVDIAG_TOKEN")
         command.set_defaults(run=_run)
 
@@ -440,12 +470,14 @@ def _run(options: argparse.Namespace) -> int:
         except OSError as failure:
             _say(f"{options.token_file}: {failure.strerror}")
             return FAILED
-    address = urllib.parse.urlsplit(options.url)
+    url = options.url or HERE
+    address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https") or not address.netloc or address.username:
         _say("the site's address begins with http:// or https:// and names a host, no user")
         return FAILED
     site = Site(
-        url=options.url.rstrip("/") + "/",
+        url=url.rstrip("/") + "/",
+        is_named=bool(options.url),
         token=token.strip(),
         deployment=options.deployment,
         tags=tuple(options.tag),

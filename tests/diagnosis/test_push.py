@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +34,7 @@ class FakeSite:
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
+    report_status: int = 200
     document: dict[str, Any] = field(default_factory=lambda: {"launches": [{"verdict": "Ready.", "findings": []}]})
 
 
@@ -51,7 +54,7 @@ def fake() -> Iterator[FakeSite]:
             )
 
         def do_GET(self) -> None:
-            self.say(200, fake.document)
+            self.say(fake.report_status, fake.document)
 
         def say(self, status: int, body: dict[str, Any]) -> None:
             text = json.dumps(body).encode()
@@ -173,7 +176,41 @@ def test_a_log_is_sent_when_the_server_is_ready_and_not_again_at_the_end(fake: F
     shown, said = watched(fake, ARGUMENTS, READY, b"Decode batch\n")
     assert shown == ARGUMENTS + READY + b"Decode batch\n"
     assert fake.bodies == [ARGUMENTS + READY]
+    assert said == [f"{fake.url}r/x/", "Ready."]
+
+
+def test_a_watched_log_is_called_after_its_deployment_or_its_model_and_the_time(fake: FakeSite) -> None:
+    for deployment, wanted in (("kimi prod", "kimi-prod"), ("", "Kimi-K2.5")):
+        watch = Watch(site(fake, deployment=deployment), show=lambda _: None, say=lambda _: None)
+        watch.take(ARGUMENTS.replace(b"'m'", b"'/models/Kimi-K2.5/'") + READY)
+        watch.end()
+        name = urllib.parse.unquote(fake.headers[-1]["file-name"])
+        assert re.fullmatch(rf"{re.escape(wanted)} \d{{4}}-\d\d-\d\d \d\d\.\d\d\.\d\d\.log", name)
+
+
+def test_a_watch_does_not_wait_long_for_a_verdict(fake: FakeSite) -> None:
+    fake.report_status = 202
+    said: list[str] = []
+    watch = Watch(site(fake), show=lambda _: None, say=said.append, wait=0.0)
+    watch.take(ARGUMENTS + READY)
+    watch.end()
     assert said == [f"{fake.url}r/x/"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_site_that_was_not_named_is_said_to_be_missing(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(ARGUMENTS)
+    monkeypatch.delenv("KVDIAG_URL", raising=False)
+    monkeypatch.setattr(push, "TRIES", 1)
+    nobody = "http://127.0.0.1:1/"
+    monkeypatch.setattr(push, "HERE", nobody)
+    assert push.main(["push", str(log), *(["--url", nobody] if named else [])]) == push.FAILED
+    said = capsys.readouterr().err
+    assert nobody in said
+    assert ("KVDIAG_URL is not set" in said and "export KVDIAG_URL=" in said) is not named
 
 
 def test_a_start_that_fails_is_sent_at_its_end(fake: FakeSite) -> None:
