@@ -1,8 +1,8 @@
 """Running requests are limited by state slots, not by tokens.
 
 What it sees
-    SGLang says that max_running_requests is capped by the state cache, or the limit is exactly slots // slots a
-    request (3 to 5).
+    SGLang says that max_running_requests is capped by the state cache, the limit is exactly slots // slots a request
+    (3 to 5), or batch lines show the states in use and requests waiting while tokens are there.
 Why it matters
     Requests queue while the KV pool has room. Raising --max-running-requests alone does nothing.
 What to do
@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import MambaPool, RequestsCapped
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.ready import ServerLimits
-from kvdiag.diagnosis.events.requests import RunningLimit
+from kvdiag.diagnosis.events.requests import RunningLimit, StateSlotsExhausted
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import knob, starting_value
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, cite, rule
 
 
 def slots_of(case: Case) -> int | None:
@@ -53,6 +53,7 @@ def check(case: Case) -> Iterator[Finding]:
     elif each is not None and source is not None and not (asked and asked / dp <= (limit or 0)):
         line = source
     else:
+        yield from _full_in_traffic(case)
         return
     wanted = asked if asked and limit and asked > limit else None
     to = None if not each or not (wanted or limit) else str(int(each * (wanted or 2 * (limit or 1))))
@@ -96,3 +97,35 @@ def _limit(case: Case) -> tuple[int | None, Event | None]:
             if value:
                 return value, event
     return None, None
+
+
+def _full_in_traffic(case: Case) -> Iterator[Finding]:
+    """Batch lines with requests waiting for state slots while tokens are there."""
+    high = case.thresholds.usage_high
+    batch = next(
+        (
+            p
+            for p in case.launch.series.points
+            if (getattr(p, "mamba_usage", None) or 0) >= high and (p.queued or 0) > 0 and (p.usage or 0) < high
+        ),
+        None,
+    )
+    if batch is None or case.launch.has(StateSlotsExhausted):
+        return  # where a request found none, that has a rule of its own
+    used = batch.mamba_usage or 0.0
+    yield Finding(
+        summary=f"{100 * used:.0f} % of the state slots are in use while {batch.queued} requests wait; tokens are not"
+        f" the limit ({100 * (batch.usage or 0):.0f} %)",
+        why="A request waits until slots are free; --max-running-requests and the fraction are not the lever.",
+        evidence=(Evidence(batch.line, "mamba usage", used),),
+        remedies=(
+            knob(
+                case,
+                "--max-mamba-cache-size",
+                Direction.RAISE,
+                cost="It costs KV tokens: states and tokens share one budget.",
+            ),
+            knob(case, "--mamba-ssm-dtype", Direction.SET, to="bfloat16", cost="It costs precision of the states."),
+        ),
+        confidence=Confidence.LIKELY,
+    )

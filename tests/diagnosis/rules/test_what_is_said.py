@@ -184,3 +184,18 @@ def test_a_killed_server_is_not_told_to_fill_what_was_free() -> None:
     )
     assert "big-free-memory-left" in rules_of(launch_of(started))
     assert "big-free-memory-left" not in rules_of(launch_of(f"{started}Killed\n"))
+
+
+@pytest.mark.parametrize(("states", "tokens", "queued", "named"), [
+    ("0.98", "0.20", 12, True), ("0.89", "0.20", 12, False), ("0.98", "0.95", 12, False), ("0.98", "0.20", 0, False),
+])  # fmt: skip
+def test_state_slots_that_are_full_while_requests_wait_are_named(
+    states: str, tokens: str, queued: int, named: bool
+) -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:42] The server is fired up and ready to roll!\n"
+        f"[2026-03-01 10:02:42 TP0] Decode batch, #running-req: 9, #full token: 60000, full token usage: {tokens},"
+        f" mamba num: 40, mamba usage: {states}, cuda graph: True, gen throughput (token/s): 100.00, #queue-req:"
+        f" {queued},\n"
+    )
+    assert ("mamba-slots-cap-concurrency" in rules_of(launch)) == named

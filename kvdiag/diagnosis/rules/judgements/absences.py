@@ -33,6 +33,7 @@ def without_state(case: Case) -> str | None:
         case.launch.has(MambaPool, StateSlotsExhausted) or case.launch.number_of("max_mamba_cache_size") is not None
     )
     hybrid = hybrid or any(e.slots for e in case.launch.each(RequestsCapped))
+    hybrid = hybrid or getattr(case.launch.series.last, "mamba_usage", None) is not None
     return None if hybrid else "the model has no pool of states"
 
 
