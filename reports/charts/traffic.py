@@ -66,6 +66,7 @@ def serving(points: Sequence[dict[str, Any]]) -> Figure | None:
             "domain": [round(max(0.0, top - share), 4), round(top, 4)],
             "nticks": 3,
             "rangemode": "tozero",
+            "zeroline": True,
         }
         if key in _COUNTS:
             most = max(value for value in trace["y"] if value is not None)

@@ -77,9 +77,10 @@ class Verdict(Memory, Causes):
 
     @cached_property
     def none_of(self) -> str:
-        """The severities that no finding has, said in words: "0 critical, 0 warning" reads as a check done."""
+        """The severities that no finding has, said in words: "0 critical, 0 warnings" reads as a check done."""
         found = {severity for severity, _ in self.counts}
-        return ", ".join(f"0 {severity}" for severity in ("critical", "warning") if severity not in found)
+        names = {"critical": "0 critical", "warning": "0 warnings"}
+        return ", ".join(name for severity, name in names.items() if severity not in found)
 
     @cached_property
     def confidence(self) -> str:

@@ -43,6 +43,15 @@ def test_the_page_opens_with_the_outcome_the_turn_and_the_verdict() -> None:
     assert page.verdict_line.startswith("Memory limits the KV cache; nothing was lost.")
 
 
+def test_warnings_are_counted_in_the_plural_but_for_one() -> None:
+    made = document("kimi-k25-8gpu")
+    assert "0 warnings" in ReportPage(made).none_of
+    finding = made["launches"][0]["findings"][0] | {"severity": "warning"}
+    for count, said in ((1, "1 warning<"), (2, "2 warnings<")):
+        made["launches"][0]["findings"] = [finding] * count
+        assert said in body_of(made)
+
+
 def test_a_refused_start_says_raise_although_nothing_fits() -> None:
     page = ReportPage(document("llama-refused"))
     assert page.verdict_word == "Cannot start"
