@@ -12,7 +12,9 @@ from kvdiag.diagnosis.text import (
     CARD_PARTS,
     NAMES,
     alike,
+    before_in_words,
     budget_in_words,
+    card_of,
     flags_beside,
     has_one_reading,
     identity,
@@ -100,6 +102,13 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
             yield f"| then {NAMES[row['pool']]} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
         where = escape(line_reference(rank["opening_line"], names)) if rank.get("opening_line") is not None else ""
         yield f"| First reading | {signed(rank['opening_gib'], 2)} | {rank.get('opening_basis') or ''} | {where} |"
+        card, earlier = card_of(rank), summed(rank.get("earlier") or [])
+        for row in earlier:
+            where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
+            yield f"| {before_in_words(row).strip()} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
+        if card is not None:
+            where = escape(line_reference(earlier[-1]["lines"][0], names)) if earlier[-1]["lines"] else ""
+            yield f"| The card | {signed(card, 2)} | {rank['capacity_basis']} | {where} |"
         yield ""
     oom = overflowed_card(launch)
     if oom is not None:

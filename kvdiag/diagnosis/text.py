@@ -264,6 +264,21 @@ def one_reading_in_words(
     )
 
 
+def before_in_words(row: Mapping[str, Any]) -> str:
+    """The name of what was taken before the first reading."""
+    named = {"unexplained": "Not named", "other": "Host, others"}.get(row["pool"], NAMES[row["pool"]])
+    return f"  before it: {named}"
+
+
+def card_of(rank: Mapping[str, Any]) -> float | None:
+    """The card's size in GiB where what was taken before the first reading leads up to it; else None."""
+    earlier, size = rank.get("earlier") or [], rank.get("capacity_gib")
+    if size is None or not earlier:
+        return None
+    whole = rank["opening_gib"] + sum(row["gib"] for row in earlier)
+    return size if abs(whole - size) < 0.011 else None
+
+
 class _Terminal:
     """One document, line by line."""
 
@@ -338,6 +353,11 @@ class _Terminal:
             for row in summed(rank.get("later") or []):
                 yield self._row(f"  then {NAMES[row['pool']]}", row["gib"], opening, row["basis"], row["lines"])
             yield self._row("First reading", opening, opening, rank.get("opening_basis"), [rank.get("opening_line")])
+            card, earlier = card_of(rank), summed(rank.get("earlier") or [])
+            for row in earlier:
+                yield self._row(before_in_words(row), row["gib"], card or opening, row["basis"], row["lines"])
+            if card is not None:
+                yield self._row("The card", card, card, rank["capacity_basis"], earlier[-1]["lines"][:1])
             yield ""
         if len(groups) > 3:
             yield f"and {len(groups) - 3} more groups of ranks: see the report page or --format json.\n"

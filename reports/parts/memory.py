@@ -126,7 +126,12 @@ class Memory(ShownLaunch):
     def _outside(self, when: str) -> list[Row]:
         rank = leading_rank(self.launch) or {}
         return [
-            Row(when, str(entry.get("pool")), gib=entry["gib"], lines=tuple(line_refs(entry.get("lines"))))
+            Row(
+                when,
+                str((when == "earlier" and entry.get("what")) or entry.get("pool")),
+                gib=entry["gib"],
+                lines=tuple(line_refs(entry.get("lines"))),
+            )
             for entry in listed(rank, when)
             if isinstance(entry.get("gib"), (int, float)) and entry["gib"] >= 0.005
         ]

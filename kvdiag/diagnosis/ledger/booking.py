@@ -46,6 +46,9 @@ PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" f
 LOOSE = GIB // 5  # an assumed table must account for the drop to this, or it would hide what is unexplained
 RETURNED = GIB // 10  # memory that comes back while a draft's pool is built: more than readings leave open
 NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
+HOSTS = "the host and other programs"
+UNNAMED = "contexts, libraries or other programs, which no line names"
+_FIRST = (Moment.DISTRIBUTED_BEGIN, Moment.DISTRIBUTED_END, Moment.WEIGHTS_BEGIN)
 SHARED = (
     "host and GPU share one memory here, and a reading is what the operating system has available: page cache, swap"
     " and other programs move it, so no line tells this part from theirs"
@@ -116,6 +119,7 @@ class _RankBook:
         self._summary()
         self._host()
         self._capacity()
+        self._before_opening()
         return self.ledger
 
     # Steps of a start
@@ -489,6 +493,21 @@ class _RankBook:
         sizes = [e.size for e in self.launch.each(HostPool, rank=self.ledger.rank) if e.size is not None]
         if sizes:
             self.ledger.host_size = Bytes(sum(sizes))
+
+    def _before_opening(self) -> None:
+        """What was in use of the card at the first reading and no line names, where the log tells the card's size."""
+        ledger, opening = self.ledger, self.ledger.opening
+        if ledger.capacity is None or opening is None or ledger.capacity_line is None:
+            return
+        if ledger.opening_basis is Basis.PRINTED and opening.moment not in _FIRST:
+            return  # the log begins later: what came before is not in it
+        rest = Bytes(ledger.capacity - opening.available - sum(entry.size for entry in ledger.earlier))
+        if rest <= PRINT:
+            return
+        pool, what = (Pool.OTHER, HOSTS) if self.unified else (Pool.UNEXPLAINED, UNNAMED)
+        basis = Basis.ASSUMED if ledger.capacity_basis is Basis.ASSUMED else Basis.DERIVED
+        lines = (ledger.capacity_line, opening.line)
+        ledger.earlier.append(Entry(pool, Model.TARGET, rest, basis, lines, what))
 
     def _capacity(self) -> None:
         """The card's size: an overflow message, a table or a fallback line tell it, else the name of a known card."""

@@ -100,7 +100,10 @@ class KVPool:
 
 @dataclass
 class Ledger:
-    """One rank's memory: readings, and the entries between them. opening − all entries = closing, exactly."""
+    """One rank's memory: readings, and the entries between them. opening − all entries = closing, exactly.
+
+    Where the card's size is known, it is the opening and what was taken earlier.
+    """
 
     rank: str
     readings: list[Reading] = field(default_factory=list)
