@@ -111,6 +111,7 @@ def comparison_context(request: HttpRequest) -> dict[str, Any]:
         return context | {
             "choices": [(report, times[report.pk]) for report in choices],
             "choices_are": said,
+            "choices_deployment": said.startswith("Other starts"),
             "example": request.build_absolute_uri("/r/"),
         }
     first, last = columns[0], columns[-1]

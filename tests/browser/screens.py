@@ -187,6 +187,7 @@ def team_of(site: Site) -> None:
         ("reports-list", "/reports/"),
         ("findings", "/findings/"),
         ("deployment", f"/deployments/{newest.deployment.public_id}/"),
+        ("compare-choices", f"/compare/?r={newest.public_id}"),
         ("badge", f"/deployments/{newest.deployment.public_id}/badge/"),
         ("team-report", f"/r/{newest.public_id}/"),
         ("share-sheet", f"/r/{newest.public_id}/share/"),
