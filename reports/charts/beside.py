@@ -109,6 +109,7 @@ def difference(first: tuple[str, float], last: tuple[str, float], moves: Sequenc
     data, notes, shapes = [], [], []
     running = first[1]
     for row, (name, pool, start, length, label) in enumerate(rows):
+        length = max(length, reach / 200)  # the least that is seen
         data.append(segment(pool, length, start, row, width=0.6, kv={"name": name, "text": f"{label} GiB"}))
         place = {"yref": "y", "xanchor": "left", "xshift": 6, "yanchor": "middle", "font": STRONG}
         notes.append(note(start + length, row, label, **place))

@@ -96,6 +96,12 @@ def test_the_difference_of_two_launches_ends_at_the_second() -> None:
     assert figure["data"][2]["base"][0] == 7.0
 
 
+def test_a_small_difference_has_a_bar_that_is_seen() -> None:
+    figure = charts.difference(("A", 20.0), ("B", 19.98), [("Request table", "work", 0.02)])
+    assert figure["data"][1]["x"][0] == pytest.approx(0.1)
+    assert figure["layout"]["annotations"][1]["text"] == "−0.02"
+
+
 def test_a_difference_larger_than_what_was_free_stays_on_the_axis() -> None:
     moves = [("Weights", "weights", 40.0), ("KV cache", "kv", -46.0), ("CUDA graphs", "graphs", 1.0)]
     figure = charts.difference(("A", 2.0), ("B", 7.0), moves)
