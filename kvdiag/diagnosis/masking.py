@@ -44,6 +44,8 @@ _NAME_LAST: Final = re.compile(
     rb"\s{0,3}[:=,]{0,2}\s{0,3}(?:[|>][+-]?\d?)?\s{0,4}\\{0,4}(?:\\n\".{0,300})?(?:\[\d{0,3}m)?\r?\Z"
 )
 _BLANK_LINES: Final = 2  # between a name and its value
+_CONTAINER_END: Final = 320  # characters at the end of a line that a container's JSON may stand in
+_TAIL: Final = 48  # characters that a pattern's tail looks at
 
 
 class Masker:
@@ -323,13 +325,14 @@ def _moved(place: int, moved: Sequence[tuple[int, int, int]]) -> int:
 class _Rule:
     """A pattern of ours, compiled when a text first needs it."""
 
-    __slots__ = ("_after", "_compiled", "_keep", "_timed", "pattern")
+    __slots__ = ("_after", "_compiled", "_keep", "_tail", "_timed", "pattern")
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self._compiled: re.Pattern[str] | None = None
         self._timed: regex.Pattern[str] | None = None
         self._after: regex.Pattern[str] | None = None
+        self._tail: re.Pattern[str] | None = None
         self._keep: re.Pattern[str] | None = None
 
     @property
@@ -354,6 +357,11 @@ class _Rule:
 
     def is_behind(self, text: str) -> bool:
         """Whether the pattern is for the line behind this one."""
+        if self.pattern.tail and '\\n"' not in text[-_CONTAINER_END:]:
+            if self._tail is None:
+                self._tail = re.compile(self.pattern.tail)
+            if self._tail.search(text[-_TAIL:]) is None:
+                return False
         if self._after is None:
             self._after = _timed(self.pattern.after)
         try:

@@ -24,6 +24,8 @@ class Pattern:
     sign         for literals that stand in every line: an expression without look-around, found wherever the other is
     after        the pattern is for the line behind one in which this expression is found, and the literals are that
                  line's; "" for a pattern that needs no other line
+    tail         for `after`: an expression for the line's last characters, found wherever the other is. It is cheap to
+                 look for, where the other is tried at every character
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Pattern:
     ignore_case: bool = False
     sign: str = ""
     after: str = ""
+    tail: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The pattern for other programs, JSON-ready. The literals are in lower case, for a text in lower case."""
@@ -277,15 +280,18 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             after=r"(?:^|[\s\"'\[,|])" + _SECRET_FLAG + r"\\{0,3}[\"']?,?" + _LINE_END),
     Pattern("env_secret", (*_ENV_LITERALS, "_KEY"), _VALUE, "[secret]", _EMPTY + r"|[\"']{2}", True,
             after=r"\b[Nn]ame\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?(?:" + _SECRET_NAME +
-            r"|[A-Z][A-Z0-9_]{0,60}_KEY)\\{0,3}[\"']?,?" + _LINE_END),
+            r"|[A-Z][A-Z0-9_]{0,60}_KEY)\\{0,3}[\"']?,?" + _LINE_END,
+            tail=r"[A-Z](?:_?\d{1,2})?\\{0,3}[\"']?,?\s{0,4}\\{0,4}$"),
     Pattern("env_secret", (*_ENV_LITERALS, *_KEY_LITERALS, "password", "passwd", "secret", "token"), _ITEM, "[secret]",
             _EMPTY + _SPECIAL_TOKEN, False,
             after=r"(?:^|[^A-Za-z0-9_-])"
             r"(?:" + _SECRET_NAME + r"|api_key|apiKey|password|passwd|(?:hf|access|auth|secret)"
-            r"_?(?:token|key)|client_secret)[\"']?\s{0,3}[=:]\s{0,3}(?:[|>][+-]?\d?)?" + _LINE_END),
+            r"_?(?:token|key)|client_secret)[\"']?\s{0,3}[=:]\s{0,3}(?:[|>][+-]?\d?)?" + _LINE_END,
+            tail=r"[=:]\s{0,3}(?:[|>][+-]?\d?)?\s{0,4}\\{0,4}$"),
     Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"), _BROKEN, "[secret]", _EMPTY, True,
             after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))"
-            r"\\{0,3}[\"']?\s{0,3}[:=,]\s{0,3}\\{0,3}[\"'](?:\\n\".{0,300})?$"),
+            r"\\{0,3}[\"']?\s{0,3}[:=,]\s{0,3}\\{0,3}[\"'](?:\\n\".{0,300})?$",
+            tail=r"[\"']$"),
     Pattern("api_key", (), r"(^[_-]?(?:i?[_-]?key|ke?y|e?y)(?:[\"']?\s{0,2}[:=]\s{0,2}[\"']?|\s{1,3}))([^\s\"',]{4,})",
             "[api_key]", _EMPTY, True, sign=r"[^a-z]api?[_-]?(?:ke?)?(?:$|\\n\")",
             after=r"(?:^|[\s,\"'({_-])(?:ap|api|api[_-]|api[_-]ke?)" + _LINE_END),
