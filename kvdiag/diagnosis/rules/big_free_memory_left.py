@@ -40,14 +40,18 @@ def check(case: Case) -> Iterator[Finding]:
     # Beside a cause its own finding says how many tokens are to be had.
     room = spare * size.share / size.target if size and not cause else None
     worth = f", room for about {format_prediction(room)} more KV tokens" if room is not None else ""
+    beside = cause == "mem-fraction-too-low"  # its finding has the same figures
+    summary = f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}"
     yield Finding(
-        summary=f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}",
+        summary="The memory left free is what the low fraction leaves" if beside else summary,
         why="What is wanted stays as slack for prefill, graphs and the allocator." if not cause else "",
-        formula=worked(
+        formula=""
+        if beside
+        else worked(
             "free at the end − wanted",
             f"{gib(free.available)} − {gib(case.wanted_range[1])} = {gib(spare)}; {wanted(case)}",
         ),
-        evidence=cite(free, case.opening),
+        evidence=cite(free) if beside else cite(free, case.opening),
         remedies=remedies(raise_by_room(case)) if not cause and may_raise_fraction(case) else (),
         severity=Severity.INFO if cause else Severity.WARNING if is_short(case) else Severity.ADVICE,
         part_of=cause,

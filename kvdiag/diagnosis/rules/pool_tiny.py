@@ -15,8 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, KVPoolAllocated, SlidingWindowPool
-from kvdiag.diagnosis.rules.judgements import cap, cause_of_room, pool_by_usage
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Evidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules._pricing import eight_bit_kv, raise_by_room, remedies
+from kvdiag.diagnosis.rules._promises import lines_missing
+from kvdiag.diagnosis.rules.judgements import (
+    cap,
+    cause_of_room,
+    is_eight_bit,
+    is_short,
+    may_raise_fraction,
+    pool_by_usage,
+)
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Evidence, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_tokens
 
 
@@ -40,13 +49,46 @@ def check(case: Case) -> Iterator[Finding]:
         evidence, confidence = (Evidence(batch.line, "tokens / usage", tokens),), Confidence.LIKELY
     if not 0 < tokens <= case.thresholds.pool_tiny_tokens:
         return
-    capped = cap(case)
+    capped, cause = cap(case), _cause(case)
+    offers = () if cause else _offers(case)
     about = "about " if confidence is Confidence.LIKELY else ""  # by a usage of two decimals
     yield Finding(
         summary=f"The KV pool holds only {about}{format_tokens(tokens)} tokens",
-        why=f"--max-total-tokens {capped:,} asks for it." if capped is not None else "One ordinary prompt fills it.",
+        why=f"--max-total-tokens {capped:,} asks for it."
+        if capped is not None
+        else f"One ordinary prompt fills it.{'' if offers or cause else _missing(case)}",
         evidence=evidence,
-        severity=Severity.INFO if capped is not None else Severity.WARNING,
-        part_of=cause_of_room(case) or ("max-total-tokens-cap" if capped is not None else ""),
+        remedies=offers,
+        severity=Severity.INFO if cause else Severity.WARNING,
+        part_of=cause,
         confidence=confidence,
     )
+
+
+def _cause(case: Case) -> str:
+    """The rule that says what keeps the pool small and what to change; "" where none does."""
+    if cap(case) is not None:
+        return cause_of_room(case) or "max-total-tokens-cap"
+    if cause_of_room(case):
+        return cause_of_room(case) or ""
+    if is_short(case) and case.tokens is not None and case.context_length is not None:
+        return "pool-below-one-request"
+    return ""
+
+
+def _offers(case: Case) -> tuple[Remedy, ...]:
+    """More of the card where some is left, and smaller tokens."""
+    free = case.free_at_end
+    has_spare = free is not None and free.available > case.wanted_range[1] and may_raise_fraction(case)
+    return remedies(
+        raise_by_room(case) if has_spare else None,
+        None if is_eight_bit(case) or case.tokens is None else eight_bit_kv(case),
+    )
+
+
+def _missing(case: Case) -> str:
+    """What the log would need for a remedy."""
+    missing = lines_missing(case)
+    if case.free_at_end is None:
+        missing = [*missing, "free memory at the end of the start"]
+    return f" What keeps it small is not in the log: it has no {', no '.join(missing[:3])}." if missing else ""

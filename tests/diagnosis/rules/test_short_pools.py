@@ -47,3 +47,24 @@ def test_a_memory_that_others_left_alone_is_not_blamed() -> None:
 def test_a_fraction_that_leaves_too_little_is_not_offered() -> None:
     tight = launch_of(SHARED.replace("context_len=32768", "context_len=524288"))
     assert "--mem-fraction-static" not in [remedy["flag"] for remedy in short_pool(tight)["remedies"]]
+
+
+def test_a_tiny_pool_is_a_symptom_of_what_keeps_it_small() -> None:
+    (tiny,) = [f for f in launch_of(SHARED)["findings"] if f["rule"] == "pool-tiny"]
+    assert (tiny["severity"], tiny["part_of"]) == ("info", "pool-below-one-request")
+
+
+def test_a_tiny_pool_without_a_cause_has_a_remedy_or_says_what_is_missing() -> None:
+    logs = Path(__file__).parent
+    (sized,) = launch_of((logs / "variants/pool-tiny.1.log").read_text())["findings"]
+    assert sized["severity"] == "warning" and sized["remedies"]
+    (seen,) = [f for f in launch_of((logs / "logs/pool-tiny.log").read_text())["findings"] if f["rule"] == "pool-tiny"]
+    assert not seen["remedies"] and "is not in the log: it has no mem_fraction_static" in seen["why"]
+
+
+def test_idle_memory_beside_a_low_fraction_does_not_say_its_figures_again() -> None:
+    launch = launch_of((CORPUS / "deepseek-r1-fp8-8xh200-piecewise" / "log.txt").read_text())
+    found = {finding["rule"]: finding for finding in launch["findings"]}
+    cause, symptom = found["mem-fraction-too-low"], found["big-free-memory-left"]
+    assert symptom["part_of"] == cause["rule"] and not symptom["formula"]
+    assert "GiB" in cause["summary"] and "GiB" not in symptom["summary"]
