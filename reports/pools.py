@@ -62,7 +62,8 @@ def pool_of(entry: dict[str, Any]) -> str:
 
 def entry_name(entry: dict[str, Any]) -> str:
     """What an entry is called in full: "Draft KV cache"."""
-    name = ENTRY_NAMES.get(str(entry.get("pool")), "Other")
+    graphs = str(entry.get("graphs") or "")
+    name = f"{graphs.capitalize()} graphs" if graphs else ENTRY_NAMES.get(str(entry.get("pool")), "Other")
     if entry.get("model") != "draft":
         return name
     return f"Draft {name if name[1:2].isupper() else name[:1].lower() + name[1:]}"

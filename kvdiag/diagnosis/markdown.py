@@ -15,6 +15,7 @@ from kvdiag.diagnosis.text import (
     before_in_words,
     budget_in_words,
     card_of,
+    entry_in_words,
     flags_beside,
     has_one_reading,
     identity,
@@ -92,9 +93,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield f"| Memory of {escape(whose_memory(ids, failing))} | GiB | basis | lines |"
         yield "| --- | ---: | --- | --- |"
         for row in summed(rank["entries"]):
-            name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| {name} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
+            yield f"| {entry_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
         where = escape(line_reference(rank.get("free_line"), names))
         yield f"| Free | {signed(rank['free_gib'], 2)} | printed | {where} |"
         for row in summed(rank.get("later") or []):

@@ -395,7 +395,8 @@ def _entry(entry: Entry, lines: _Lines) -> dict[str, Any]:
         "basis": entry.basis.value,
         "lines": lines.all(entry.lines),
     }
-    return {**found, "what": entry.what} if entry.what else found
+    words = {"what": entry.what, "graphs": entry.graphs}
+    return found | {key: value for key, value in words.items() if value}
 
 
 def _kv_cache(case: Case, lines: _Lines) -> dict[str, Any]:

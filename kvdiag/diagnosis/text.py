@@ -64,13 +64,21 @@ def line_reference(line: int | dict[str, int] | None, names: list[str]) -> str:
 
 
 def summed(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A rank's entries by pool and model, sizes added and lines joined, in the order they were taken."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """A rank's entries by pool, model and kind of graphs, sizes added and lines joined, in the order taken."""
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for entry in entries:
-        row = found.setdefault((entry["pool"], entry["model"]), {**entry, "gib": 0.0, "lines": []})
+        key = (entry["pool"], entry["model"], entry.get("graphs") or "")
+        row = found.setdefault(key, {**entry, "gib": 0.0, "lines": []})
         row["gib"] += entry["gib"]
         row["lines"] = [*row["lines"], *(x for x in entry["lines"] if x not in row["lines"])]
     return list(found.values())
+
+
+def entry_in_words(entry: Mapping[str, Any]) -> str:
+    """The name of what took memory: "Prefill graphs", "KV cache, draft"."""
+    graphs = entry.get("graphs")
+    name = f"{graphs.capitalize()} graphs" if graphs else NAMES[entry["pool"]]
+    return name + (", draft" if entry["model"] == "draft" else "")
 
 
 def number(value: Any) -> str:
@@ -347,8 +355,7 @@ class _Terminal:
                 continue
             yield printable(f"Memory of {whose_memory(ids, failing)}, GiB")
             for row in summed(rank["entries"]):
-                name = NAMES[row["pool"]] + (", draft" if row["model"] == "draft" else "")
-                yield self._row(name, row["gib"], opening, row["basis"], row["lines"])
+                yield self._row(entry_in_words(row), row["gib"], opening, row["basis"], row["lines"])
             yield self._row("Free", rank["free_gib"], opening, "printed", [rank.get("free_line")])
             for row in summed(rank.get("later") or []):
                 yield self._row(f"  then {NAMES[row['pool']]}", row["gib"], opening, row["basis"], row["lines"])

@@ -29,7 +29,7 @@ def test_steps_stand_in_the_order_of_the_start() -> None:
     steps = steps_of(report["launches"][0])
     names = [step.name for step in steps]
     assert names.index("Draft weights") > names.index("CUDA graphs")
-    assert names.index("Buffers") > names.index("Draft CUDA graphs")
+    assert names.index("Buffers") > names.index("Draft decode graphs")
     assert names[-2:] == ["Unexplained", "Ready"]
     assert steps[-2].gib == pytest.approx(0.0166, abs=0.001)
     assert steps[-2].free == pytest.approx(steps[-1].free, abs=0.01)

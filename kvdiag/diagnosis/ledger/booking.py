@@ -168,7 +168,10 @@ class _RankBook:
             case GraphEnd():
                 model = self._graph_model(event.kind)
                 if event.used is not None:
-                    self._enter(Pool.CUDA_GRAPHS, model, event.used, Basis.PRINTED, event.line)
+                    graphs = self._graphs(event.kind, model)
+                    self.step.entries.append(
+                        Entry(Pool.CUDA_GRAPHS, model, event.used, Basis.PRINTED, (event.line,), graphs=graphs)
+                    )
                 self._read(Moment.CUDA_GRAPH_END, model, event.available, event.line)
 
     def _pool_model(self) -> Model:
@@ -183,6 +186,16 @@ class _RankBook:
             return Model.TARGET
         # Before 0.5.14 a draft worker's own decode graph comes after its pool, unlabelled.
         return Model.DRAFT if self.pool_ends > 1 and not self.both_load_first else Model.TARGET
+
+    def _graphs(self, kind: str | None, model: Model) -> str:
+        """Which graphs a capture makes. An unlabelled one of a target that verifies drafts is not told apart."""
+        said = kind or ""
+        named = {"prefill": "prefill", "piecewise": "prefill", "verify": "verify", "extend": "extend"}
+        for word, graphs in named.items():
+            if word in said:
+                return graphs
+        drafted = model is Model.TARGET and bool(self.launch.value("speculative_algorithm"))
+        return "decode" if "decode" in said or not drafted else ""
 
     def _kv_pool(self, event: KVPoolAllocated) -> None:
         if (event.label or "").lower().endswith("index") and event.size is not None:

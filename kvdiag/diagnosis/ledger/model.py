@@ -72,6 +72,7 @@ class Entry:
     size   bytes; negative when the step freed more than it took
     basis  PRINTED by SGLang, DERIVED from printed figures, or ASSUMED
     what   a few words where the pool's name does not say enough
+    graphs which graphs: decode, prefill, verify, extend; "" of other pools, and where the log does not tell
     """
 
     pool: Pool
@@ -80,6 +81,7 @@ class Entry:
     basis: Basis
     lines: tuple[LogLine, ...]
     what: str = ""
+    graphs: str = ""
 
 
 @dataclass
