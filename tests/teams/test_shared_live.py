@@ -39,7 +39,7 @@ def test_a_reader_of_facts_asks_what_if_and_gets_figures(world: World, stored: S
     assert answer.status_code == 200
     shown = answer.json()["shown"]
     assert shown["outcomes"][0]["figure"].startswith("≈ 188,0")
-    assert shown["diff"][-1]["text"] == "--mem-fraction-static 0.9 \\"
+    assert shown["diff"][-1]["text"] == shown["copied"] == "--mem-fraction-static 0.9"
 
 
 def test_the_figures_are_those_of_the_report_itself(world: World, stored: StoredReport) -> None:
