@@ -362,9 +362,9 @@ class _Terminal:
             yield self._row("First reading", opening, opening, rank.get("opening_basis"), [rank.get("opening_line")])
             card, earlier = card_of(rank), summed(rank.get("earlier") or [])
             for row in earlier:
-                yield self._row(before_in_words(row), row["gib"], card or opening, row["basis"], row["lines"])
+                yield self._row(before_in_words(row), row["gib"], None, row["basis"], row["lines"])
             if card is not None:
-                yield self._row("The card", card, card, rank["capacity_basis"], earlier[-1]["lines"][:1])
+                yield self._row("The card", card, None, rank["capacity_basis"], earlier[-1]["lines"][:1])
             yield ""
         if len(groups) > 3:
             yield f"and {len(groups) - 3} more groups of ranks: see the report page or --format json.\n"
@@ -377,11 +377,12 @@ class _Terminal:
             yield self._row("The card", oom["capacity_gib"], oom["capacity_gib"], "printed", [oom["line"]])
             yield ""
 
-    def _row(self, name: str, size: float, opening: float, basis: str | None, lines: list[Any]) -> str:
+    def _row(self, name: str, size: float, opening: float | None, basis: str | None, lines: list[Any]) -> str:
+        """One line of the table; without `opening`, what is no share of the first reading has no percentage."""
         share = size / opening if opening else 0.0
-        bar = "█" * max(0, round(24 * share)) or ("▏" if size > 0.005 else "")
+        bar = "█" * max(0, round(24 * share)) or ("▏" if opening and size > 0.005 else "")
         where = " ".join(line_reference(x, self.names) for x in lines[:4] if x is not None)
-        percent = f"{signed(100 * share, 1)}%"
+        percent = "" if opening is None else f"{signed(100 * share, 1)}%"
         return f"  {name:<26}{signed(size, 2):>9}  {percent:>6}  {bar:<24} {basis or '':<8} {where}".rstrip()
 
     def _budget(self, launch: dict[str, Any]) -> Iterator[str]:
