@@ -14,5 +14,5 @@ def test_the_sample_of_the_readme_is_what_diagnose_prints() -> None:
     with (ROOT / "tests/corpus/kimi-k25-8gpu/log.txt").open("rb") as stream:
         printed = render(diagnose(stream), "text")
     lines = [line.strip() for line in printed.splitlines()]
-    assert len(shown) > 8
+    assert len(shown) >= 8
     assert [line for line in shown if line not in lines] == []
