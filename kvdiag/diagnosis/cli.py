@@ -185,12 +185,16 @@ def _one_upload(names: Sequence[str], form: str, thresholds: Thresholds, *, name
     from kvdiag.diagnosis.rules.rule import Severity
     from kvdiag.diagnosis.text import render
 
+    if form == "html":
+        try:
+            from reports.offline import offline_page
+        except ImportError:
+            sys.stderr.write("kvdiag: --format html needs the site's pages: run bin/kvdiag of the checkout.\n")
+            return UNREADABLE
     report = _read_or_say(names, thresholds)
     if report is None:
         return UNREADABLE
     if form == "html":
-        from reports.offline import offline_page
-
         sys.stdout.write(offline_page(report.document))
     else:
         colour = form == "text" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -53,3 +53,13 @@ def test_the_command_line_needs_no_settings_of_the_site() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "159,277" in done.stdout
+
+
+def test_without_the_pages_the_command_says_what_is_missing(monkeypatch, capsys) -> None:
+    from kvdiag.diagnosis import cli
+
+    monkeypatch.setitem(sys.modules, "reports.offline", None)
+    log = ROOT / "tests/corpus/kimi-k25-8gpu/log.txt"
+    assert cli.main(["diagnose", "--format", "html", str(log)]) == 2
+    said = capsys.readouterr()
+    assert not said.out and "bin/kvdiag" in said.err and said.err.count("\n") == 1
