@@ -9,7 +9,7 @@ from reports import charts
 from reports.budget import Budget, Card, Share
 from reports.pools import POOLS
 from reports.rank_strip import strip_of
-from reports.ruler import Mark, Ruler, Zone
+from reports.ruler import Mark, Ruler, Scale, Zone
 from reports.templatetags.icons import ICONS
 
 _SIZES = {
@@ -41,7 +41,7 @@ def design_context() -> dict[str, Any]:
     budget = Budget(cards=(card,), every=(card,), boundary=30.5, fraction=30.5 / opening, reserve=opening - 30.5)
     ruler = Ruler(
         zones=(Zone("bad", 0, 20), Zone("thin", 70, 30), Zone("ok", 20, 50)),
-        ticks=((0, "0.70", "start"), (50, "0.85", "middle"), (100, "1.00", "end")),
+        ticks=(Scale(0, "0.70", "start"), Scale(50, "0.85", "middle"), Scale(100, "1.00", "end")),
         marks=(
             Mark("to", 62, 50.9, "0.886 advised"),
             Mark("now", 40, 63.0, "now 0.82", words_left=True),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.live import LiveStack, pick_port
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Chromium as root, with no network but this machine's.
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
