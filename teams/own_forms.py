@@ -30,7 +30,7 @@ class OwnForms(CsrfViewMiddleware):
             super()._check_referer(request)
 
     def _is_of_this_session(self, request: HttpRequest) -> bool:
-        """True when the cookie's secret was given to this session; without a session there is nothing to act with."""
+        """True when the cookie's secret is the one in the reader's session cookie, or no such cookie gives any right."""
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.session.keys():
             return True
         try:
@@ -68,5 +68,5 @@ def is_unplaced(request: HttpRequest) -> bool:
 
 
 def is_ours(request: HttpRequest) -> bool:
-    """True for a form with the token that a page of ours was given for this session."""
+    """True for a form with the token that a page of ours was given for its reader."""
     return OwnForms(lambda _: HttpResponse()).is_ours(request)
