@@ -30,7 +30,7 @@ class OwnForms(CsrfViewMiddleware):
             super()._check_referer(request)
 
     def _is_of_this_session(self, request: HttpRequest) -> bool:
-        """True when the cookie's secret is the one in the reader's session cookie, or no such cookie gives any right."""
+        """True when the cookie's secret is that of the session's cookie, or no cookie gives any right."""
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.session.keys():
             return True
         try:
