@@ -12,12 +12,10 @@ from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
+from kvdiag.diagnosis.rules._pricing import FRACTION, OTHERS
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity
 from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens, times_or_percent
-
-FRACTION = "--mem-fraction-static"
-OTHERS = "other processes"
 
 
 class Turn(StrEnum):

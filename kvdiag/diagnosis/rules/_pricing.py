@@ -27,11 +27,14 @@ from kvdiag.diagnosis.rules.judgements import (
     no_feasible_fraction,
     speaks_of_late_release,
     stated_fraction,
+    twice_the_ranks,
 )
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Remedy
 from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_tokens, to_gib
 
 FRACTION = "--mem-fraction-static"
+OTHERS = "other processes"
+CONTAINER_MEMORY = Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use.")
 HOST_RESERVE = 10.74  # GB: the 10 GiB of host memory that SGLang keeps back
 PRINT = 0.0056 * GIB  # two readings of two decimals each
 
@@ -316,6 +319,18 @@ def knob(case: Case, flag: str, direction: Direction, to: str | None = None, cos
     now = case.launch.value(name) if flag.startswith("--") else None
     before = None if now is None or isinstance(now, list | dict) else str(now)
     return Remedy(flag, direction, before=before, to=to, cost=cost, note=note)
+
+
+def more_ranks(case: Case) -> Remedy:
+    """Twice the tensor ranks, each with half of the weights."""
+    cost = "It costs as many more GPUs, each with a smaller share of the weights."
+    return knob(case, "--tp-size", Direction.RAISE, to=twice_the_ranks(case), cost=cost)
+
+
+def smaller_weights(case: Case) -> Remedy:
+    """Weights in a smaller format."""
+    cost = "It costs precision: compare answers before you keep it."
+    return knob(case, "--quantization", Direction.SET, cost=cost)
 
 
 def smaller_graphs(case: Case) -> Remedy:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.libraries import DeviceFull
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies, smaller_chunk
+from kvdiag.diagnosis.rules._pricing import OTHERS, lower_fraction, remedies, smaller_chunk
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -45,7 +45,7 @@ def check(case: Case) -> Iterator[Finding]:
     if early:
         told = f"The card is full before anything of this server is on it: {who} was refused memory"
         why = "Nothing of this server is on the card yet, so that another process holds it."
-        offers = remedies(Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."))
+        offers = remedies(Remedy(OTHERS, Direction.REMOVE, cost="It costs the other program its GPU."))
     else:
         told = f"GPU memory ran out, past PyTorch's allocator: {who} was refused memory, without a figure{left}"
         why = "What the pool leaves has to hold kernels, communicators and a batch's temporaries."

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import ExitCode, Killed, SchedulerDead
 from kvdiag.diagnosis.events.pattern import Event
-from kvdiag.diagnosis.rules._pricing import host_tier_knobs
+from kvdiag.diagnosis.rules._pricing import CONTAINER_MEMORY, host_tier_knobs
 from kvdiag.diagnosis.rules.judgements import flag_is_given, killed_from_outside
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
 @rule(severity=Severity.CRITICAL)
@@ -39,7 +39,7 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=tuple(dict.fromkeys(e.rank for e in signs if e.rank)),
         evidence=cite(*signs[:3], figure="exit_code", value=code),
         remedies=(
-            Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use."),
+            CONTAINER_MEMORY,
             *(host_tier_knobs(case) if tier else ()),
         ),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,

@@ -20,9 +20,9 @@ from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated, MaxTotalTokensTooLa
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.rules._formulas import beyond_reserve
-from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
-from kvdiag.diagnosis.rules.judgements import is_before, memory_ran_out, minimum_fraction, ranks_of, twice_the_ranks
-from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules._pricing import more_ranks, raise_above, remedies
+from kvdiag.diagnosis.rules.judgements import is_before, memory_ran_out, minimum_fraction, ranks_of
+from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
 
 
 @rule(severity=Severity.CRITICAL)
@@ -52,13 +52,7 @@ def check(case: Case) -> Iterator[Finding]:
         + cite(case.opening, case.after_weights),
         remedies=remedies(
             None if memory_ran_out(case) is not None else raise_above(case, minimum),
-            knob(
-                case,
-                "--tp-size",
-                Direction.RAISE,
-                to=twice_the_ranks(case),
-                cost="It costs as many more GPUs, each with a smaller share of the weights.",
-            ),
+            more_ranks(case),
         ),
     )
 

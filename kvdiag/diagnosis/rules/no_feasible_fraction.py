@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob, remedies, smaller_graphs
+from kvdiag.diagnosis.rules._pricing import knob, more_ranks, remedies, smaller_graphs, smaller_weights
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import to_gib
 
@@ -41,14 +41,8 @@ def check(case: Case) -> Iterator[Finding]:
             knob(case, "--speculative-algorithm", Direction.REMOVE, cost="It costs the speed that the draft brings.")
             if judgements.has_draft(case)
             else None,
-            knob(
-                case,
-                "--tp-size",
-                Direction.RAISE,
-                to=judgements.twice_the_ranks(case),
-                cost="It costs as many more GPUs, each with a smaller share of the weights.",
-            ),
-            knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
+            more_ranks(case),
+            smaller_weights(case),
         ),
         stake=to_gib(case.card) or 1.0,
     )

@@ -20,10 +20,12 @@ from kvdiag.diagnosis.events.host_memory import HostOutOfMemory
 from kvdiag.diagnosis.events.libraries import KernelResourceShort
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.platform import DiskFull, SharedMemoryFull
-from kvdiag.diagnosis.rules._pricing import host_tier_knobs
+from kvdiag.diagnosis.rules._pricing import CONTAINER_MEMORY, host_tier_knobs
 from kvdiag.diagnosis.rules.judgements import flag_is_given, memory_ran_out, pinned_host_memory, slow_load
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib
+
+_LOCKED = Remedy("ulimit -l", Direction.RAISE, cost="It costs nothing; pinned pages count against it.")
 
 
 @rule(severity=Severity.INFO)
@@ -38,7 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
             evidence=cite(pinned),
             remedies=(
                 Remedy("container memory", Direction.RAISE, cost="It costs host memory."),
-                Remedy("ulimit -l", Direction.RAISE, cost="It costs nothing; pinned pages count against it."),
+                _LOCKED,
             ),
             severity=Severity.CRITICAL,
             confidence=Confidence.LIKELY,
@@ -99,15 +101,14 @@ def _of_the_host(case: Case, host: HostOutOfMemory) -> Finding:
     pinned, compiler = host.what == "pinned memory", host.what == "compiler"
     asked = "" if host.wanted is None else f": {format_gib(host.wanted)} were asked for at once"
     tier = host_tier_knobs(case) if flag_is_given(case, "enable_hierarchical_cache", "hicache_size") else ()
-    locked = Remedy("ulimit -l", Direction.RAISE, cost="It costs nothing; pinned pages count against it.")
     fewer_jobs = Remedy("MAX_JOBS", Direction.LOWER, cost="It costs time: kernels are compiled one after another.")
     return Finding(
         summary=_what_failed(host) + f"{asked}; GPU memory is not short",
         why="Flags about GPU memory do not change what the host has.",
         evidence=cite(host, figure="wanted", value=host.wanted),
         remedies=(
-            Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use."),
-            *((locked,) if pinned else ()),
+            CONTAINER_MEMORY,
+            *((_LOCKED,) if pinned else ()),
             *((fewer_jobs,) if compiler else ()),
             *tier,
         ),

@@ -19,7 +19,7 @@ from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import gib, worked
-from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import OTHERS, lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -36,7 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
             ranks=(oom.rank,),
             evidence=cite(oom, figure="held_gib", value=to_gib(foreign, 4)),
             remedies=remedies(
-                Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
+                Remedy(OTHERS, Direction.REMOVE, cost="It costs the other program its GPU."),
                 None if _is_before_the_pool(case, oom) else lower_fraction(case, judgements.shortage(case, oom)),
             ),
             severity=Severity.CRITICAL,
@@ -58,7 +58,7 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         evidence=(*cite(line, figure="capacity_gib", value=to_gib(card, 4)), *cite(case.opening)),
         remedies=remedies(
-            Remedy("other processes", Direction.REMOVE, cost="It costs the other program its GPU."),
+            Remedy(OTHERS, Direction.REMOVE, cost="It costs the other program its GPU."),
             lower_fraction(case, None) if judgements.memory_ran_out(case) is not None else None,
         ),
         severity=Severity.ADVICE if case.is_ready else Severity.WARNING,

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import beyond_reserve
-from kvdiag.diagnosis.rules._pricing import raise_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import OTHERS, raise_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -36,7 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         evidence=cite(case.after_weights, case.opening, *refused[:1]),
         remedies=remedies(
-            Remedy("other processes", Direction.REMOVE, cost="It costs waiting: one start after the other."),
+            Remedy(OTHERS, Direction.REMOVE, cost="It costs waiting: one start after the other."),
             raise_fraction(case, None, "Only where starts cannot be kept apart."),
         ),
         confidence=Confidence.POSSIBLE,

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import PoolBelowContext
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.rules._formulas import worked
-from kvdiag.diagnosis.rules._pricing import cell, eight_bit_kv, knob, raise_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import OTHERS, cell, eight_bit_kv, knob, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     card_line,
@@ -51,10 +51,12 @@ def check(case: Case) -> Iterator[Finding]:
     held = held_by_others(case)
     short_of = "" if needed is None else f", {format_gib(needed)} on each rank"
     card = printed_card(case)
-    cause = "" if held is None or card is None else f": {format_gib(held)} of the {format_gib(card)} were in use before"
+    cause = ""
+    if held is not None and card is not None:
+        cause = f": {format_gib(held)} of the {format_gib(card)} were in use before the start"
     yield Finding(
         summary=f"The KV pool is {format_tokens(missing)} tokens short of one full-length request"
-        f" ({format_tokens(tokens)} of {format_tokens(context)}{short_of}){cause and cause + ' the start'}",
+        f" ({format_tokens(tokens)} of {format_tokens(context)}{short_of}){cause}",
         why="Longer requests are refused although the context allows them.",
         formula=worked("context_len − max_total_num_tokens", f"{context:,} − {tokens:,} = {missing:,} tokens"),
         evidence=cite(case.limits, said, figure="kv_tokens", value=tokens)
@@ -102,7 +104,7 @@ def _free_what_others_hold(case: Case, held: Bytes | None, needed: Bytes | None)
     if needed is not None and case.fraction and cap(case) is None and needed / case.fraction <= held:
         more = format_gib(round(needed / case.fraction))
         note = f"The pool gets {case.fraction:g} of what they give back: about {more} hold one full-length request."
-    return Remedy("other processes", Direction.REMOVE, cost="It costs the other programs what they hold.", note=note)
+    return Remedy(OTHERS, Direction.REMOVE, cost="It costs the other programs what they hold.", note=note)
 
 
 def _fraction_for(case: Case, context: int, needed: Bytes | None) -> Remedy | None:

@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules._formulas import worked
-from kvdiag.diagnosis.rules._pricing import eight_bit_kv, knob, raise_by_room, raise_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import eight_bit_kv, knob, more_ranks, raise_by_room, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     is_eight_bit,
     is_windows_limit,
     may_raise_fraction,
     refused_by_pool,
-    twice_the_ranks,
 )
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 
@@ -63,13 +62,7 @@ def check(case: Case) -> Iterator[Finding]:
             else None,
             None if is_eight_bit(case) else eight_bit_kv(case),
             grow,
-            knob(
-                case,
-                "--tp-size",
-                Direction.RAISE,
-                to=twice_the_ranks(case),
-                cost="It costs as many more GPUs, each with a smaller share of the weights.",
-            ),
+            more_ranks(case),
         ),
         confidence=Confidence.CERTAIN if known else Confidence.LIKELY,
     )

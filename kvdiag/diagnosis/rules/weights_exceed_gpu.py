@@ -19,7 +19,7 @@ from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import knob
+from kvdiag.diagnosis.rules._pricing import knob, more_ranks, smaller_weights
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -89,14 +89,8 @@ def _cause(case: Case, oom: DeviceOutOfMemory | None) -> str:
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     return (
-        knob(
-            case,
-            "--tp-size",
-            Direction.RAISE,
-            to=judgements.twice_the_ranks(case),
-            cost="It costs as many more GPUs, each with a smaller share of the weights.",
-        ),
-        knob(case, "--quantization", Direction.SET, cost="It costs precision: compare answers before you keep it."),
+        more_ranks(case),
+        smaller_weights(case),
         knob(
             case,
             "--cpu-offload-gb",

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import NoRoomForPool, PoolRefused
 from kvdiag.diagnosis.rules._formulas import least_fraction
-from kvdiag.diagnosis.rules._pricing import knob, raise_above, remedies
+from kvdiag.diagnosis.rules._pricing import more_ranks, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import (
     below_zero,
     low_automatic_fraction,
@@ -30,10 +30,9 @@ from kvdiag.diagnosis.rules.judgements import (
     refusals,
     reserve,
     stated_fraction,
-    twice_the_ranks,
     vanished_before_pool,
 )
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
@@ -58,13 +57,7 @@ def check(case: Case) -> Iterator[Finding]:
     hopeless = minimum is not None and minimum > case.thresholds.fraction_hopeless
     if no_feasible_fraction(case) is not None:
         return
-    more = knob(
-        case,
-        "--tp-size",
-        Direction.RAISE,
-        to=twice_the_ranks(case),
-        cost="It costs as many more GPUs, each with a smaller share of the weights.",
-    )
+    more = more_ranks(case)
     yield Finding(
         summary=f"The weights leave no room for the KV pool{': ' + ', '.join(facts) if facts else ''}{need}",
         why="The budget is a share of what was free before loading; the weights alone are larger. The GPU is not full.",

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.rules._formulas import gib, worked
-from kvdiag.diagnosis.rules._pricing import cell, knob
-from kvdiag.diagnosis.rules.judgements import stages_in_pipeline, twice_the_ranks
+from kvdiag.diagnosis.rules._pricing import cell, knob, more_ranks
+from kvdiag.diagnosis.rules.judgements import stages_in_pipeline
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, format_gib, to_gib
 
@@ -49,13 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
                 to=str(2 * stages_in_pipeline(case)) if case.launch.value("pp_size") else None,
                 cost="It costs as many more GPUs and some latency between the stages.",
             ),
-            knob(
-                case,
-                "--tp-size",
-                Direction.RAISE,
-                to=twice_the_ranks(case),
-                cost="It costs as many more GPUs, each with a smaller share of the weights.",
-            ),
+            more_ranks(case),
         ),
         stake=to_gib(used) or 0.0,
     )
