@@ -40,9 +40,8 @@ from kvdiag.diagnosis.series import Series
 E = TypeVar("E", bound=Event)
 
 MOST_UNREAD = 1_000  # lines that nothing reads; a log may hold a million, and a report shows few
-MOST_ALIKE = (
-    64  # of a rank, of each kind that may come a hundred thousand times: the rest is counted, the last one kept
-)
+# Of a rank, of each kind that may come a hundred thousand times: the rest is counted, the last one kept.
+MOST_ALIKE = 64
 BATCHES = (PrefillBatch, DecodeBatch)
 REPEATED = (Retraction, RetractionAborted, HealthCheckFailed)
 FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)

@@ -105,7 +105,7 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         card, earlier = card_of(rank), summed(rank.get("earlier") or [])
         for row in earlier:
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| {before_in_words(row).strip()} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
+            yield f"| {before_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
         if card is not None:
             where = escape(line_reference(earlier[-1]["lines"][0], names)) if earlier[-1]["lines"] else ""
             yield f"| The card | {signed(card, 2)} | {rank['capacity_basis']} | {where} |"

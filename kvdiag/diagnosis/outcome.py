@@ -121,13 +121,10 @@ def stage_of(launch: Launch, event: Event) -> Stage | None:
     Where no step line is left, by the frames of its traceback.
     """
     stage: Stage | None = None
-    last: Event | None = None
     same_rank = event.rank and any(e.rank == event.rank for e in launch.each(WeightsBegin, WeightsLoaded, PoolEnd))
     for other in launch.events:
         if other is event:
             break
-        if _after(other, None) is not None:
-            last = other
         # Only one rank prints the summary, and it means that all are done.
         if same_rank and other.rank and other.rank != event.rank and not isinstance(other, ServerLimits):
             continue
@@ -142,11 +139,22 @@ def stage_of(launch: Launch, event: Event) -> Stage | None:
         ]
         stage = frames[-1] if frames else stage
     first = launch.series.first
-    if first is not None and (first.line.file, first.line.number) < (event.line.file, event.line.number):
+    if first is not None and first.line.place < event.line.place:
+        ready = stage is None or launch.has(ServerLimits, FiredUp)
         # The nodes after the first print neither their limits nor that they are ready.
-        begun = last is None or (last.line.file, last.line.number) < (first.line.file, first.line.number)
-        stage = Stage.SERVING if stage is None or begun or launch.has(ServerLimits, FiredUp) else stage
+        stage = Stage.SERVING if ready or _last_step_is_before(launch, event, first) else stage
     return stage
+
+
+def _last_step_is_before(launch: Launch, event: Event, batch: Event) -> bool:
+    """Whether no step of a start, of any rank, comes between a batch and an event after it."""
+    last: Event | None = None
+    for other in launch.events:
+        if other is event:
+            break
+        if _after(other, None) is not None:
+            last = other
+    return last is None or last.line.place < batch.line.place
 
 
 def _after(step: Event, stage: Stage | None) -> Stage | None:

@@ -275,7 +275,7 @@ def one_reading_in_words(
 def before_in_words(row: Mapping[str, Any]) -> str:
     """The name of what was taken before the first reading."""
     named = {"unexplained": "Not named", "other": "Host, others"}.get(row["pool"], NAMES[row["pool"]])
-    return f"  before it: {named}"
+    return f"before it: {named}"
 
 
 def card_of(rank: Mapping[str, Any]) -> float | None:
@@ -362,7 +362,7 @@ class _Terminal:
             yield self._row("First reading", opening, opening, rank.get("opening_basis"), [rank.get("opening_line")])
             card, earlier = card_of(rank), summed(rank.get("earlier") or [])
             for row in earlier:
-                yield self._row(before_in_words(row), row["gib"], None, row["basis"], row["lines"])
+                yield self._row(f"  {before_in_words(row)}", row["gib"], None, row["basis"], row["lines"])
             if card is not None:
                 yield self._row("The card", card, None, rank["capacity_basis"], earlier[-1]["lines"][:1])
             yield ""

@@ -169,9 +169,7 @@ class _RankBook:
                 model = self._graph_model(event.kind)
                 if event.used is not None:
                     graphs = self._graphs(event.kind, model)
-                    self.step.entries.append(
-                        Entry(Pool.CUDA_GRAPHS, model, event.used, Basis.PRINTED, (event.line,), graphs=graphs)
-                    )
+                    self._enter(Pool.CUDA_GRAPHS, model, event.used, Basis.PRINTED, event.line, graphs=graphs)
                 self._read(Moment.CUDA_GRAPH_END, model, event.available, event.line)
 
     def _pool_model(self) -> Model:
@@ -276,8 +274,10 @@ class _RankBook:
 
     # Readings and what lies between them
 
-    def _enter(self, pool: Pool, model: Model, size: Bytes, basis: Basis, line: LogLine, what: str = "") -> None:
-        self.step.entries.append(Entry(pool, model, size, basis, (line,), what))
+    def _enter(
+        self, pool: Pool, model: Model, size: Bytes, basis: Basis, line: LogLine, what: str = "", graphs: str = ""
+    ) -> None:
+        self.step.entries.append(Entry(pool, model, size, basis, (line,), what, graphs))
 
     def _read(self, moment: Moment, model: Model, available: Bytes | None, line: LogLine) -> None:
         if available is None:

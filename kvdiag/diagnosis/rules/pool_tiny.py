@@ -67,10 +67,9 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _cause(case: Case) -> str:
     """The rule that says what keeps the pool small and what to change; "" where none does."""
-    if cap(case) is not None:
-        return cause_of_room(case) or "max-total-tokens-cap"
-    if cause_of_room(case):
-        return cause_of_room(case) or ""
+    cause = cause_of_room(case) or ("max-total-tokens-cap" if cap(case) is not None else "")
+    if cause:
+        return cause
     if is_short(case) and case.tokens is not None and case.context_length is not None:
         return "pool-below-one-request"
     return ""

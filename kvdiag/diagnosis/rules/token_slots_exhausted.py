@@ -70,4 +70,5 @@ def _what_was_missing(found: list[TokenSlotsExhausted], window: bool) -> str:
 
 def _is_for_want_of_pages(sign: TokenSlotsExhausted) -> bool:
     """Whether more slots were free than asked for: then whole pages were short, or an estimate was wrong."""
-    return sign.wanted is not None and sign.available is not None and sign.available >= sign.wanted
+    wanted, available = sign.wanted, sign.available
+    return wanted is not None and available is not None and available >= wanted
