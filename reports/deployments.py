@@ -18,7 +18,7 @@ from reports.alerts import Thresholds
 from reports.deployments_history import budgets, history
 from reports.deployments_predictions import predictions_of
 from reports.deployments_series import UNSHOWN, series_of
-from reports.deployments_starts import against_baseline, against_previous, timed, times_of
+from reports.deployments_starts import against_baseline, against_previous, keep_against, timed, times_of
 from reports.deployments_watch import refresh
 from reports.models import Alert, Badge, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
 from reports.words import SEVERITIES
@@ -67,7 +67,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     )
     pinned = baseline.report if baseline and baseline.report.upload.deleted_at is None else None
     starts = shown[:MOST_STARTS]
-    rows = against_baseline(starts, pinned) if pinned else against_previous(starts, comparisons)
+    rows = against_baseline(starts, comparisons, pinned) if pinned else against_previous(starts, comparisons)
     times = times_of(starts)
     predictions = list(predictions_of(deployment)[:MOST_PREDICTIONS])
     context = {
@@ -158,8 +158,7 @@ def pin_baseline(request: HttpRequest, public_id: str) -> HttpResponse:
         return refused
     chosen = request.POST.get("report", "")
     if not chosen:
-        Baseline.objects.filter(deployment=deployment).delete()
-        record(request.user, "baseline.unpin", team=deployment.team, object=deployment.name)
+        unpin(deployment, by=request.user)
     else:
         report = get_object_or_404(
             StoredReport.objects.filter(upload__deployment=deployment, upload__deleted_at=None).order_by("-created_at"),
@@ -175,4 +174,11 @@ def pin(deployment: Deployment, report: StoredReport, *, by: Any) -> Baseline:
     values = {"report": report, "pinned_by": by, "pinned_at": timezone.now()}
     baseline, _ = Baseline.objects.update_or_create(deployment=deployment, defaults=values)
     record(by, "baseline.pin", team=deployment.team, object=deployment.name, report=report.upload.public_id)
+    keep_against(series_of(deployment, most=MOST_STARTS, unread=UNSHOWN).reports, report)
     return baseline
+
+
+def unpin(deployment: Deployment, *, by: Any) -> None:
+    """Take the pin out: new launches are compared with the one before again."""
+    Baseline.objects.filter(deployment=deployment).delete()
+    record(by, "baseline.unpin", team=deployment.team, object=deployment.name)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
 
 from ingest.models import StoredReport
 from kvdiag.diagnosis.endings import came_up
-from reports.deployments_changes import change_words, launch_of, moved_words
+from reports.deployments_changes import Launch, change_words, launch_of, moved_words
 from reports.models import Comparison
 from reports.templatetags.teamwords import when
 
@@ -45,24 +48,55 @@ def against_previous(reports: Sequence[StoredReport], comparisons: dict[int, Com
     return starts
 
 
-def against_baseline(reports: Sequence[StoredReport], baseline: StoredReport) -> list[Start]:
-    """Each start beside the pinned baseline, whenever it was pinned."""
-    pinned = launch_of(baseline.document) or {}
-    documents = StoredReport.objects.filter(pk__in=[each.pk for each in reports]).values_list("pk", "document")
-    said, up = {}, set()
-    for pk, document in documents.iterator(chunk_size=4):
-        launch = launch_of(document) or {}
-        said[pk] = change_words(pinned, launch), moved_words(pinned, launch)
-        up |= {pk} if came_up(launch) else set()
+def against_baseline(
+    reports: Sequence[StoredReport], comparisons: dict[int, Comparison], baseline: StoredReport
+) -> list[Start]:
+    """Each start beside the pinned baseline, whenever it was pinned; what is not kept of that is worked out."""
+    told = {pk: each for pk, each in comparisons.items() if each.pinned_id == baseline.pk}
+    unkept = [each for each in reports if each.pk not in told and each.upload_id != baseline.upload_id]
+    if unkept:
+        told |= {pk: Comparison(report_id=pk, **values) for pk, values in _worked_out(unkept, baseline)}
     starts = []
     for report in reports:
         if report.upload_id == baseline.upload_id:
             starts.append(Start(report, None, "the baseline", "", None, is_baseline=True))
             continue
-        known = baseline.kv_tokens and report.kv_tokens is not None and report.pk in up
-        ratio = report.kv_tokens / baseline.kv_tokens - 1 if known else None
-        starts.append(Start(report, baseline, *said.get(report.pk, ("", "")), ratio))
+        said = told.get(report.pk) or Comparison()
+        starts.append(Start(report, baseline, said.pinned_change, said.pinned_moved, said.pinned_tokens_change))
     return starts
+
+
+def keep_against(reports: Sequence[StoredReport], baseline: StoredReport) -> None:
+    """Keep what the page says of some starts beside a baseline, with their comparisons."""
+    with transaction.atomic():
+        # locked, so that no text that is hidden meanwhile is kept from an older copy of a document
+        pks = [baseline.pk, *(each.pk for each in reports)]
+        held = StoredReport.objects.filter(pk__in=pks).order_by("pk").select_for_update(no_key=True)
+        list(held.values_list("pk"))
+        for pk, values in _worked_out(reports, baseline):
+            Comparison.objects.filter(report=pk).update(**values)
+
+
+def _worked_out(reports: Sequence[StoredReport], baseline: StoredReport) -> Iterator[tuple[int, dict[str, Any]]]:
+    """By report what its comparison keeps beside a baseline, the documents read for it."""
+    known = {each.pk: each for each in reports}
+    pinned = launch_of(StoredReport.objects.values_list("document", flat=True).get(pk=baseline.pk)) or {}
+    documents = StoredReport.objects.filter(pk__in=known).values_list("pk", "document")
+    for pk, document in documents.iterator(chunk_size=4):
+        yield pk, beside_pinned(known[pk], launch_of(document) or {}, baseline, pinned)
+
+
+def beside_pinned(report: StoredReport, launch: Launch, baseline: StoredReport, pinned: Launch) -> dict[str, Any]:
+    """What a comparison keeps of a report's launch beside that of a baseline."""
+    ratio = None
+    if baseline.kv_tokens and report.kv_tokens is not None and came_up(launch):
+        ratio = report.kv_tokens / baseline.kv_tokens - 1
+    return {
+        "pinned": baseline,
+        "pinned_change": change_words(pinned, launch),
+        "pinned_moved": moved_words(pinned, launch)[:300],
+        "pinned_tokens_change": ratio,
+    }
 
 
 def times_of(reports: Sequence[StoredReport]) -> dict[int, str]:

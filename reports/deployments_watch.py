@@ -17,6 +17,7 @@ from reports.alerts_sending import send_alert
 from reports.dashboard_search import remember
 from reports.deployments_predictions import keep_remedies, settle_predictions
 from reports.deployments_series import SPARK_LENGTH, Series, hardware_of, join, series_of
+from reports.deployments_starts import beside_pinned
 from reports.models import Alert, Baseline, Comparison
 from teams.audit import person_name
 from teams.models import Deployment
@@ -44,6 +45,7 @@ def watch_report(report: StoredReport) -> None:
         deployment = Deployment.objects.select_for_update().get(pk=deployment.pk)
         series = series_of(deployment, most=max(SPARK_LENGTH, 50))
         is_again = report.upload.reports.exclude(pk=report.pk).exists()
+        Comparison.objects.filter(pinned=report).update(pinned=None)  # the report may be here anew
         comparison = compare(deployment, series, report, launch)
         if not series.reports or series.reports[0].upload_id != report.upload_id:
             return  # an older log that arrived late changes the history, not the present
@@ -73,7 +75,7 @@ def compare(deployment: Deployment, series: Series, report: StoredReport, launch
     previous = series.before(report)
     pinned = Baseline.objects.filter(deployment=deployment).select_related("report__upload").first()
     baseline = pinned.report if pinned and pinned.report.upload_id != report.upload_id else None
-    values: dict[str, Any] = {"previous": previous, "baseline": baseline, "change": "first start"}
+    values: dict[str, Any] = {"previous": previous, "baseline": baseline, "pinned": None, "change": "first start"}
     if previous is not None:
         before = deployments_changes.launch_of(previous.document) or {}
         values["change"] = deployments_changes.change_words(before, launch)
@@ -81,6 +83,9 @@ def compare(deployment: Deployment, series: Series, report: StoredReport, launch
         values["moved"] = deployments_changes.moved_words(before, launch)[:300]
         if previous.kv_tokens and report.kv_tokens is not None and came_up(launch):
             values["tokens_change"] = report.kv_tokens / previous.kv_tokens - 1
+    if baseline is not None:
+        pinned_launch = deployments_changes.launch_of(baseline.document) or {}
+        values |= beside_pinned(report, launch, baseline, pinned_launch)
     base = baseline or series.ready_before(report) or previous
     if base is not None:
         values["explained"] = explained(deployments_changes.launch_of(base.document) or {}, launch)

@@ -80,6 +80,8 @@ class Comparison(models.Model):
     tokens_change  KV tokens against the launch before, as a ratio; None when either has none
     explained   the whole comparison with the baseline, as the engine gives it
     marks       what the history annotates: release, driver, image, flags
+    pinned      the launch beside which `pinned_change`, `pinned_moved` and `pinned_tokens_change` say the same three;
+                told anew when another baseline is pinned, and without meaning unless it is the one pinned now
     """
 
     report = models.OneToOneField(StoredReport, on_delete=models.CASCADE, related_name="comparison")
@@ -90,6 +92,10 @@ class Comparison(models.Model):
     tokens_change = models.FloatField(null=True, blank=True)
     marks = models.JSONField(default=list, blank=True)
     explained = models.JSONField(default=dict, blank=True)
+    pinned = models.ForeignKey(StoredReport, on_delete=models.SET_NULL, null=True, related_name="+")
+    pinned_change = models.CharField(max_length=300, blank=True)
+    pinned_moved = models.CharField(max_length=300, blank=True)
+    pinned_tokens_change = models.FloatField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from ingest.models import State, StoredReport, Upload
 from reports.dashboard_search import remember_upload
@@ -90,6 +91,9 @@ def _rewrite_rows(upload: Upload, masked: Callable[[Any], Any]) -> None:
         for name in ("document", "verdict", "model", "release", "started_at"):
             setattr(report, name, masked(getattr(report, name)))
         report.save()
+    # what is kept of them beside a baseline may hold a piece of the text; the page works it out anew
+    beside = Comparison.objects.filter(Q(report__in=reports) | Q(pinned__in=reports))
+    beside.update(pinned=None, pinned_change="", pinned_moved="")
     for comparison in Comparison.objects.filter(report__in=reports):
         comparison.change, comparison.moved = masked(comparison.change)[:300], masked(comparison.moved)[:300]
         comparison.marks, comparison.explained = masked(comparison.marks), masked(comparison.explained)

@@ -33,13 +33,13 @@ from reports import badges
 from reports.alerts_findings import set_state
 from reports.cursor import page
 from reports.deployments import merge as merge_into
-from reports.deployments import pin
+from reports.deployments import pin, unpin
 from reports.deployments_predictions import drop_scenario, predictions_of
 from reports.deployments_series import series_of
-from reports.models import Alert, Badge, Baseline, Comparison, Prediction, TrackedFinding
+from reports.models import Alert, Badge, Comparison, Prediction, TrackedFinding
 from teams import access, deployments
 from teams.access import Action
-from teams.audit import person_name, record
+from teams.audit import person_name
 from teams.models import Deployment, Membership
 
 router = Router(tags=["deployments"])
@@ -53,6 +53,14 @@ def find(request: HttpRequest, deployment_id: str) -> Deployment:
     visible = access.visible(Deployment, to=request.user).select_related("team", *SHOWN_WITH).defer(PINNED_DOCUMENT)
     found: Deployment = get_object_or_404(visible, public_id=deployment_id)
     return found
+
+
+def asked_for(request: HttpRequest, deployment_id: str, action: Action) -> tuple[Any, Deployment]:
+    """The caller and the deployment, with which she may do this; raises a 403 otherwise. Counts the request."""
+    user = spend(request)
+    deployment = find(request, deployment_id)
+    must(user, action, deployment)
+    return user, deployment
 
 
 def shown(request: HttpRequest, each: Deployment) -> dict[str, Any]:
@@ -110,9 +118,7 @@ def read_deployment(request: HttpRequest, deployment_id: Path[Id]) -> Any:
 )
 def change_deployment(request: HttpRequest, deployment_id: Path[Id], change: DeploymentIn) -> Any:
     """Give a deployment another name or owner."""
-    user = spend(request)
-    deployment = find(request, deployment_id)
-    must(user, Action.EDIT, deployment)
+    user, deployment = asked_for(request, deployment_id, Action.EDIT)
     if change.owner is not None:
         member = Membership.objects.select_related("user").filter(
             team=deployment.team, user__email__iexact=change.owner
@@ -221,9 +227,7 @@ def drop_prediction(request: HttpRequest, prediction_id: Annotated[int, Path(ge=
 )
 def put_baseline(request: HttpRequest, deployment_id: Path[Id], baseline: BaselineIn) -> Any:
     """Compare new launches with this one."""
-    user = spend(request)
-    deployment = find(request, deployment_id)
-    must(user, Action.EDIT, deployment)
+    user, deployment = asked_for(request, deployment_id, Action.EDIT)
     reports = StoredReport.objects.filter(upload__deployment=deployment, upload__deleted_at=None)
     report = reports.filter(upload__public_id=baseline.report).order_by("-created_at", "-pk").first()
     if report is None:
@@ -237,11 +241,8 @@ def put_baseline(request: HttpRequest, deployment_id: Path[Id], baseline: Baseli
 )
 def drop_baseline(request: HttpRequest, deployment_id: Path[Id]) -> Any:
     """Compare new launches with the one before again."""
-    user = spend(request)
-    deployment = find(request, deployment_id)
-    must(user, Action.EDIT, deployment)
-    Baseline.objects.filter(deployment=deployment).delete()
-    record(user, "baseline.unpin", team=deployment.team, object=deployment.name)
+    user, deployment = asked_for(request, deployment_id, Action.EDIT)
+    unpin(deployment, by=user)
     return Status(204, None)
 
 
@@ -268,9 +269,7 @@ def badge_shown(badge: Badge | None, url: str | None = None) -> dict[str, Any]:
 )
 def read_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
     """The badge in force, without its address."""
-    user = spend(request)
-    deployment = find(request, deployment_id)
-    must(user, Action.SHARE, deployment)
+    _, deployment = asked_for(request, deployment_id, Action.SHARE)
     return badge_shown(badges.badges_of(deployment).first())
 
 
@@ -279,9 +278,7 @@ def read_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
 )
 def make_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
     """A picture for a README that says how the newest start ended, and nothing else. An earlier one ends."""
-    user = spend(request)
-    deployment = find(request, deployment_id)
-    must(user, Action.SHARE, deployment)
+    user, deployment = asked_for(request, deployment_id, Action.SHARE)
     if deployment.merged_into_id is not None:
         raise No(422, "invalid", "This deployment is part of another now; make the badge there.")
     badge, token = badges.make_badge(deployment, by=user)
@@ -293,9 +290,7 @@ def make_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
 )
 def drop_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
     """The address shows "unknown" from then on, as one that never was."""
-    user = spend(request)
-    deployment = find(request, deployment_id)
-    must(user, Action.SHARE, deployment)
+    user, deployment = asked_for(request, deployment_id, Action.SHARE)
     badges.end_badges(deployment, by=user)
     return Status(204, None)
 

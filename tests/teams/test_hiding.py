@@ -15,6 +15,7 @@ from django.test import Client
 
 from ingest.models import State, StoredReport, Upload
 from reports import sharing_links, sharing_redaction, sharing_trash
+from reports.deployments import pin
 from reports.models import Comparison, TrackedFinding
 from reports.sharing_links import What, Wish
 from reports.stored import log_files
@@ -120,6 +121,24 @@ def test_an_older_copy_of_the_row_brings_nothing_back(world: World, slipped: Sto
     sharing_redaction.hide(first, SLIP, by=world.bob)
     sharing_redaction.hide(second, "7.43", by=world.bob)
     assert SLIP not in everything_stored()
+
+
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_what_is_kept_beside_a_baseline_holds_no_piece_of_the_text(world: World, hidden: int) -> None:
+    launches = [world.launch(), world.launch()]
+    for number, launch in enumerate(launches):
+        value = f"/data/models/drafts/eagle/from-{SLIP}" if number == hidden else "plain"
+        launch.document["launches"][-1]["arguments"]["lora_paths"] = {"value": value, "origin": "given"}
+        launch.save()
+    deployment = launches[0].upload.deployment
+    assert deployment is not None
+    pin(deployment, launches[0], by=world.alice)
+    kept = Comparison.objects.get(report=launches[1])
+    assert SLIP[:8] in kept.pinned_change and SLIP not in kept.pinned_change  # cut within the text
+    sharing_redaction.hide(launches[hidden].upload, SLIP, by=world.bob)
+    assert SLIP[:8] not in everything_stored()
+    page = signed_in(world.vera).get(f"/deployments/{deployment.public_id}/")
+    assert page.context["starts"][0].change.startswith("lora_paths ") and SLIP[:8] not in page.content.decode()
 
 
 def test_text_that_is_nowhere_is_said(world: World, slipped: StoredReport) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ingest.models import Upload
 from reports.alerts import Thresholds
 from reports.alerts_findings import set_state, wake_muted
 from reports.deployments import pin
+from reports.deployments_watch import watch_report
 from reports.models import Alert, Comparison, Prediction, TrackedFinding
 from teams.deployments import merge_deployments
 from teams.forms import ThresholdForm
@@ -91,6 +95,46 @@ def test_a_row_of_the_starts_has_one_reference(world: World) -> None:
     assert start.tokens_change == pytest.approx(0.2)
     assert f'r={first.upload.public_id}&amp;r={newest.upload.public_id}">explained from the baseline' in text
     assert f"r={first.upload.public_id}&amp;r={first.upload.public_id}" not in text
+
+
+def test_a_pinned_baseline_reads_no_more_documents_to_show_the_starts(world: World) -> None:
+    first = world.launch(fraction=0.85, tokens=100_000)
+    early = world.launch(fraction=0.86, tokens=110_000)
+    deployment = early.upload.deployment
+    assert deployment is not None
+    page, reader = f"/deployments/{deployment.public_id}/", signed_in(world.vera)
+
+    def documents_read() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            assert reader.get(page).status_code == 200
+        return sum('"ingest_storedreport"."document"' in each["sql"] for each in asked)
+
+    before = documents_read()
+    pin(deployment, first, by=world.alice)
+    world.launch(fraction=0.88, tokens=120_000)  # after the pin
+    assert documents_read() == before
+    kept = [(start.change, start.moved, start.tokens_change) for start in reader.get(page).context["starts"]]
+    assert [change for change, _, _ in kept] == ["fraction 0.85 to 0.88", "fraction 0.85 to 0.86", "the baseline"]
+    Comparison.objects.update(pinned=None)  # as rows of before: they are worked out for the page, alike
+    assert [(start.change, start.moved, start.tokens_change) for start in reader.get(page).context["starts"]] == kept
+    assert documents_read() > before
+
+
+def test_another_baseline_and_a_baseline_that_is_stored_anew_change_what_is_said(world: World) -> None:
+    launches = [world.launch(fraction=fraction) for fraction in (0.85, 0.86, 0.88)]
+    deployment = launches[0].upload.deployment
+    assert deployment is not None
+
+    def newest() -> Any:
+        return signed_in(world.vera).get(f"/deployments/{deployment.public_id}/").context["starts"][0].change
+
+    for launch, said in zip(launches, ("0.85 to 0.88", "0.86 to 0.88"), strict=False):
+        pin(deployment, launch, by=world.alice)
+        assert newest() == f"fraction {said}"
+    launches[1].document["launches"][-1]["arguments"]["mem_fraction_static"]["value"] = 0.87
+    launches[1].save()
+    watch_report(launches[1])
+    assert newest() == "fraction 0.87 to 0.88"
 
 
 @pytest.mark.parametrize("pinned", [False, True])
