@@ -39,9 +39,16 @@ from reports.sharing_pages import export_lines
 from teams import access, services
 from teams.access import Action
 from teams.audit import record
-from teams.models import ApiToken, AuditEntry, Scope
+from teams.models import ApiToken, AuditEntry, Scope, Team
 
 router = Router()
+
+
+def owned_team(request: HttpRequest) -> tuple[Any, Team]:
+    """The caller and her token's team, if she may manage it; raises a 403 otherwise. Counts the request."""
+    user, team = spend(request), team_of(request)
+    must(user, Action.MANAGE, team)
+    return user, team
 
 
 @router.get(
@@ -127,9 +134,8 @@ def read_channels(request: HttpRequest) -> Any:
 )
 def read_invitations(request: HttpRequest) -> Any:
     """Who was invited and has not come yet; for owners."""
-    user = spend(request)
-    must(user, Action.MANAGE, team_of(request))
-    found = team_of(request).invitations.filter(accepted_at=None, revoked_at=None).order_by("-created_at")
+    _, team = owned_team(request)
+    found = team.invitations.filter(accepted_at=None, revoked_at=None).order_by("-created_at")
     return [each for each in found if each.is_open()]
 
 
@@ -156,8 +162,7 @@ def read_views(request: HttpRequest) -> Any:
 )
 def read_team_opinions(request: HttpRequest) -> Any:
     """Helpful and wrong by rule and engine, with the reasons that were given; for owners."""
-    user = spend(request)
-    must(user, Action.MANAGE, team_of(request))
+    user, team = owned_team(request)
     return [
         {
             **{name: getattr(row, name) for name in ("rule", "engine", "helpful", "wrong")},
@@ -171,7 +176,7 @@ def read_team_opinions(request: HttpRequest) -> Any:
                 for each in row.reasons
             ],
         }
-        for row in opinions.counted(team_of(request), to=user)
+        for row in opinions.counted(team, to=user)
     ]
 
 
@@ -201,8 +206,7 @@ def read_audit(
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
 ) -> Any:
     """Who did what, newest first; for owners."""
-    user = spend(request)
-    must(user, Action.MANAGE, team_of(request))
+    user, _ = owned_team(request)
     rows = page(access.visible(AuditEntry, to=user), by="at", size=limit, cursor=cursor)
     items = [
         {
