@@ -41,9 +41,12 @@ PREFIX = "passing-"
 YOUNG_S = 10.0  # a folder so new may not be locked yet
 AT_ONCE = 2  # of each web process: an engine may take a processor and the memory of a diagnosis
 WAIT_S = 10.0  # how long one more waits for its turn
+WAITING = 4  # that may wait: each keeps a thread of the web process, which has other pages to answer
+ATTEMPTS = 2  # where the engine was killed from outside
 FORM_OVERHEAD = 64 << 10
 HARD_FACTOR = 1.5
 _turns = BoundedSemaphore(AT_ONCE)
+_places = BoundedSemaphore(AT_ONCE + WAITING)
 
 
 def analyse(request: HttpRequest) -> dict[str, Any]:
@@ -87,18 +90,27 @@ def too_large(limit: int) -> Refused:
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """One of the few that are read at once. Raises Refused (503) when none becomes free in time."""
-    if not _turns.acquire(timeout=WAIT_S):
-        raise Refused(
-            503,
-            "busy",
-            "Others’ logs are being read just now. Come back in a few seconds, or send the log as an upload.",
-            {"Retry-After": "5"},
-        )
+    """One of the few that are read at once. Raises Refused (503) when none becomes free in time or many wait."""
+    if not _places.acquire(blocking=False):
+        raise busy()
     try:
-        yield
+        if not _turns.acquire(timeout=WAIT_S):
+            raise busy()
+        try:
+            yield
+        finally:
+            _turns.release()
     finally:
-        _turns.release()
+        _places.release()
+
+
+def busy() -> Refused:
+    return Refused(
+        503,
+        "busy",
+        "Others’ logs are being read just now. Come back in a few seconds, or send the log as an upload.",
+        {"Retry-After": "5"},
+    )
 
 
 # --- The folder -------------------------------------------------------------------------------------------------------
@@ -142,7 +154,6 @@ def read(arrival: Arrival, sender: Sender, request: HttpRequest) -> dict[str, An
     job: dict[str, Any] = {
         "folder": str(folder),
         "files": [{"name": file.name} for file in arrival.files],
-        "masked_folder": "masked",
         "masked_files": [],
         "masked": {},
         "document": "document.json",
@@ -153,13 +164,17 @@ def read(arrival: Arrival, sender: Sender, request: HttpRequest) -> dict[str, An
     files: list[dict[str, Any]] = []
     if not connection.in_atomic_block:
         connection.close()  # the engine needs none, and may take a while
-    ended = run_isolated(
-        job,
-        soft_s=limits.passing_soft_s,
-        hard_s=int(HARD_FACTOR * limits.passing_soft_s) + 1,
-        on_message=lambda message: files.extend(message.get("files", ())),
-        is_wanted=lambda: is_there(request),
-    )
+    for attempt in range(ATTEMPTS):
+        files.clear()
+        ended = run_isolated(
+            job | {"masked_folder": f"masked-{attempt}"},
+            soft_s=limits.passing_soft_s,
+            hard_s=int(HARD_FACTOR * limits.passing_soft_s) + 1,
+            on_message=lambda message: files.extend(message.get("files", ())),
+            is_wanted=lambda: is_there(request),
+        )
+        if ended.end is not End.KILLED:
+            break
     if ended.end is not End.REPORT:
         raise refusal(ended, folder, files)
     document: dict[str, Any] = without_nul(json.loads((folder / job["document"]).read_text()))
@@ -204,6 +219,15 @@ def refusal(ended: Ended, folder: Path, files: list[dict[str, Any]]) -> Refused:
             "out_of_memory",
             f"Reading this log took more than {limits.analysis_memory_bytes >> 20} MiB of memory, so it was stopped. "
             "Send the part from the server's start to the first requests.",
+        )
+    if ended.end is End.KILLED:
+        log.error("The engine was killed %s times while it read a log that is not kept", ATTEMPTS)
+        return Refused(
+            503,
+            "stopped",
+            "The process that read this log was killed, more than once. Nothing of the log was kept. Send it "
+            "again in a minute, or as an upload (POST /api/v1/reports).",
+            {"Retry-After": "60"},
         )
     log.error("A log that is not kept was not read: %s\n%s", ended.end, frames_of(ended.trace))
     return Refused(500, "internal", "kvdiag made a mistake while it read this log. Nothing of the log was kept.")

@@ -35,6 +35,7 @@ CODES = {
     "out_of_memory": "422: the log took more memory than one may.",
     "too_many": "429: too many requests; Retry-After gives the seconds.",
     "busy": "503: others’ logs are being read; Retry-After gives the seconds.",
+    "stopped": "503: the process that read the log was killed, twice; Retry-After gives the seconds.",
     "internal": "500: our own mistake; the id finds it in the site's log.",
 }
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from django.http import HttpRequest
 from django.test import Client
 
 from ingest import isolation, passing, upkeep
+from ingest.isolation import End, Ended
 from ingest.models import Upload
 from ingest.refusals import Refused
 from tests.live import LiveStack
@@ -105,7 +107,7 @@ def test_bodies_come_as_they_do_to_an_upload(uploads_folder: Path) -> None:
         (b"memory\n", (422, "out_of_memory")),
         (b"disk\n", (507, "disk_full")),
         (b"mistake\n", (500, "internal")),
-        (b"crash\n", (500, "internal")),
+        (b"crash\n", (503, "stopped")),
     ],
 )
 def test_a_log_that_is_not_read_is_answered_with_a_sentence_and_gone(
@@ -171,6 +173,57 @@ def test_only_a_few_are_read_at_once(monkeypatch: pytest.MonkeyPatch, uploads_fo
         answer = send(b"report\n")
         assert error(answer) == (503, "busy") and answer["Retry-After"] == "5"
     assert send(b"report\n").status_code == 200
+    assert list(uploads_folder.iterdir()) == []
+
+
+@pytest.mark.django_db
+def test_more_than_a_few_do_not_even_wait(monkeypatch: pytest.MonkeyPatch, uploads_folder: Path) -> None:
+    """Every one that waits keeps a thread of the web process: were all taken, no page would be answered."""
+    monkeypatch.setattr(passing, "WAIT_S", 5.0)
+    found: list[tuple[int, str]] = []
+
+    def wait_in_line() -> None:
+        try:
+            with passing.turn():
+                found.append((200, ""))
+        except Refused as refused:
+            found.append((refused.status, refused.code))
+
+    waiting = [threading.Thread(target=wait_in_line) for _ in range(passing.WAITING)]
+    with passing.turn(), passing.turn():
+        for one in waiting:
+            one.start()
+        deadline = time.monotonic() + 5
+        while passing._places.acquire(blocking=False):  # until all have their place
+            passing._places.release()
+            assert time.monotonic() < deadline
+        begun = time.monotonic()
+        answer = send(b"report\n")
+        assert error(answer) == (503, "busy") and answer["Retry-After"] == "5"
+        assert time.monotonic() - begun < 2
+    for one in waiting:
+        one.join()
+    assert found == [(200, "")] * passing.WAITING
+    assert send(b"report\n").status_code == 200
+    assert list(uploads_folder.iterdir()) == []
+
+
+@pytest.mark.django_db
+def test_an_engine_that_was_killed_is_started_once_more(
+    monkeypatch: pytest.MonkeyPatch, uploads_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    real, ends = passing.run_isolated, [End.KILLED]
+
+    def run(job: Any, **more: Any) -> Ended:
+        ended = real(job, **more)  # the first was killed after it wrote its copy
+        return Ended(ends.pop()) if ends else ended
+
+    monkeypatch.setattr(passing, "run_isolated", run)
+    assert send(b"report\n").status_code == 200 and not ends
+    with caplog.at_level(logging.ERROR):
+        answer = send(b"crash\n")
+    assert error(answer) == (503, "stopped") and answer["Retry-After"] == "60"
+    assert "killed 2 times" in caplog.text
     assert list(uploads_folder.iterdir()) == []
 
 
