@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from reports.deployments_series import reports_of
 from reports.models import Badge
+from teams import access
 from teams.audit import person_name, record
 from teams.models import Deployment
 from teams.tokens import LINK_BYTES, hash_secret, new_secret, secret_from
@@ -59,7 +60,7 @@ def make_badge(deployment: Deployment, *, by: Any, form: str = "") -> tuple[Badg
     token = secret_from(f"badge\n{deployment.pk}\n{form}") if form else new_secret(LINK_BYTES)
     values = {
         "hint": token[-5:],
-        "made_by": by if getattr(by, "is_authenticated", False) else None,
+        "made_by": by if access.is_person(by) else None,
         "made_by_name": person_name(by)[:150],
     }
     with transaction.atomic():

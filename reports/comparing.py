@@ -16,6 +16,7 @@ from django.http import HttpRequest
 
 from ingest.models import StoredReport, Upload
 from reports import charts, words
+from reports.deployments_series import newest_of_each
 from reports.deployments_starts import times_of
 from reports.document import Launch, dig, launches, listed
 from reports.finding_cards import shown_findings
@@ -185,13 +186,13 @@ def _columns(
     return columns, missing
 
 
-def _choices(request: HttpRequest, columns: list[Column]) -> tuple[str, list[StoredReport]]:
+def _choices(request: HttpRequest, columns: list[Column]) -> tuple[str, tuple[StoredReport, ...]]:
     """What a signed-in reader may add by a tick: other starts of the deployment, else the newest reports of the teams.
 
     Strangers get none: their reports are known by their links alone.
     """
     if not access.is_person(request.user):
-        return "", []
+        return "", ()
     visible = access.visible(StoredReport, to=request.user).filter(launch_count__gt=0).exclude(upload__team=None)
     visible = visible.select_related("upload", "upload__deployment").defer("document")
     visible = visible.order_by("-upload__created_at", "-upload_id", "-created_at", "-id")
@@ -202,10 +203,7 @@ def _choices(request: HttpRequest, columns: list[Column]) -> tuple[str, list[Sto
         if chosen.deployment and visible.filter(upload__deployment=chosen.deployment).exists():
             visible = visible.filter(upload__deployment=chosen.deployment)
             said = f"Other starts of {chosen.deployment.name}"
-    newest: dict[int, StoredReport] = {}
-    for report in visible[: 2 * MOST_CHOICES]:
-        newest.setdefault(report.upload_id, report)
-    return said, list(newest.values())[:MOST_CHOICES]
+    return said, newest_of_each(visible, MOST_CHOICES)
 
 
 def _bar_words(column: Column) -> str:

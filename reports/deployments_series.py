@@ -97,7 +97,12 @@ def series_of(deployment: Deployment, most: int, *, unread: tuple[str, ...] = ()
 
     unread  columns to leave out where hundreds of launches are listed
     """
+    return Series(newest_of_each(reports_of(deployment).defer("document", *unread), most))
+
+
+def newest_of_each(reports: QuerySet[StoredReport], most: int) -> tuple[StoredReport, ...]:
+    """The first report of each upload in a list that is in the order of `reports_of`."""
     newest: dict[int, StoredReport] = {}
-    for report in reports_of(deployment).defer("document", *unread)[: 2 * most]:
+    for report in reports[: 2 * most]:
         newest.setdefault(report.upload_id, report)
-    return Series(tuple(newest.values())[:most])
+    return tuple(newest.values())[:most]

@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 
 try:
     import hyperscan
+
+    from reports.pattern_compiler import database_of
 except ImportError:  # no wheel for this machine: plain text and our own expressions still work
     hyperscan = None
 
@@ -155,10 +157,8 @@ def _scan(expression: str, *, ours: bool = True) -> Scan:
         pattern = re.compile(expression.encode(), re.IGNORECASE | re.MULTILINE)
         return lambda block: (match.start() for match in pattern.finditer(block))
     if ours:
-        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
         try:
-            database.compile(expressions=[expression.encode()], flags=[flags])
+            database = database_of(expression.encode())
         except hyperscan.error as problem:
             raise BadPattern(f"This cannot be searched for: {str(problem)[:160]}") from None
     else:

@@ -12,6 +12,7 @@ from ingest.arrival import plain_text
 from ingest.models import StoredReport, Upload
 from ingest.sender import sent_it
 from kvdiag.diagnosis.masking import Masker
+from reports.deployments_series import UNSHOWN
 from reports.document import launches
 from reports.finding_cards import shown_findings
 from reports.models import Opinion
@@ -104,7 +105,8 @@ def counted(team: Team, *, to: Any) -> list[Counted]:
     """Answers by rule and engine, the rule that was wrong most often first; none of what is in the trash."""
     found: dict[tuple[str, str], Counted] = {}
     opinions = access.visible(Opinion, to=to).filter(report__upload__team=team)
-    for opinion in opinions.select_related("report__upload").defer("report__document").order_by("-said_at", "-pk"):
+    unread = ("report__document", *(f"report__{column}" for column in UNSHOWN))
+    for opinion in opinions.select_related("report__upload").defer(*unread).order_by("-said_at", "-pk"):
         row = found.setdefault((opinion.rule, opinion.engine), Counted(opinion.rule, opinion.engine))
         if opinion.says == Opinion.Says.HELPFUL:
             row.helpful += 1

@@ -6,6 +6,7 @@ minute and gigabytes. The process bounds both, and ends with status 2 and a sent
 
 import resource
 import sys
+from typing import Any
 
 import hyperscan
 
@@ -13,13 +14,19 @@ CPU_S = 2
 MEMORY = 512 << 20
 
 
+def database_of(expression: bytes) -> Any:
+    """The expression as the log's search scans with it. Raises hyperscan.error."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
+    database.compile(expressions=[expression], flags=[flags])
+    return database
+
+
 def main() -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE
     try:
-        database.compile(expressions=[sys.stdin.buffer.read()], flags=[flags])
+        database = database_of(sys.stdin.buffer.read())
     except (hyperscan.error, MemoryError) as problem:
         sys.stderr.write(str(problem)[:160])
         return 2

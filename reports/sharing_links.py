@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from ingest.models import Upload
 from reports.models import ShareLink
+from teams import access
 from teams.audit import person_name, record
 from teams.tokens import LINK_BYTES, hash_secret, new_secret, secret_from
 
@@ -65,7 +66,7 @@ def make_link(upload: Upload, wish: Wish, *, by: Any, form: str = "") -> tuple[S
         "who": wish.who,
         "password": make_password(wish.password) if wish.who == Who.PASSWORD else "",
         "show_preview": wish.show_preview,
-        "created_by": by if getattr(by, "is_authenticated", False) else None,
+        "created_by": by if access.is_person(by) else None,
         "created_by_name": person_name(by)[:150],
         "expires_at": wish.expires_at,
         "max_views": wish.max_views,
