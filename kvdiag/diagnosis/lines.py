@@ -85,11 +85,14 @@ class LogLine:
             self.shown[:at] + self.text if at >= 0 and rest != self.text and self.text.startswith(rest) else self.shown
         )
 
-    def following(self, count: int) -> tuple[str, ...]:
-        """The texts of the next physical lines, at most `count` and at most what 8 KiB hold."""
+    def following(self, count: int, word: str = "") -> tuple[str, ...]:
+        """The texts of the next physical lines, at most `count` and at most what 8 KiB hold.
+
+        With a word of plain letters, () where none of them holds it: then they are not decoded.
+        """
         if isinstance(self.after, tuple):
-            return self.after[:count]
-        return self.after.texts(count)
+            return self.after[:count] if any(word in text for text in self.after) else ()
+        return self.after.texts(count) if self.after.may_hold(word) else ()
 
 
 @dataclass
@@ -123,6 +126,10 @@ class Following:
     def texts(self, count: int) -> tuple[str, ...]:
         """At most `count` texts; () once the lines are forgotten."""
         return self._texts(count, unprefixed=False)
+
+    def may_hold(self, word: str) -> bool:
+        """Whether a word of plain letters may be among the texts; a carrier or a secret may yet take it away."""
+        return word.encode() in self._raw or word in self._rest
 
     def unprefixed(self, count: int) -> tuple[str, ...]:
         """The texts up to the first line with SGLang's own prefix: what the line before may go on with."""

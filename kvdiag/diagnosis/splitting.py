@@ -375,7 +375,7 @@ def _is_in_sglang(event: Frame | Traceback) -> bool:
     """Whether a traceback runs through a server of SGLang: it may be all that somebody pastes."""
     if isinstance(event, Frame):
         return "/sglang/srt/" in event.line.text
-    return any("/sglang/srt/" in text for text in event.line.following(80))
+    return any("/sglang/srt/" in text for text in event.line.following(80, "sglang"))
 
 
 def _is_clean_exit(event: Event) -> bool:

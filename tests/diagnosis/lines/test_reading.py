@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from kvdiag.diagnosis import lines
 from kvdiag.diagnosis.errors import UnreadableLog
 from kvdiag.diagnosis.lines import LineReader, Log
 
@@ -78,6 +79,14 @@ def test_following_lines_come_peeled_and_masked(read) -> None:
     assert line.following(2) == ('File "/home/user-a/x.py"', "ValueError: api_key='[api_key]'")
     assert line.following(0) == ()
     assert len(line.following(99)) == 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_following_lines_without_a_word_are_not_decoded(read, encoding: str, monkeypatch) -> None:
+    (line,) = read('Traceback (most recent call last):\n  File "/opt/sglang/srt/x.py", line 1, in f'.encode(encoding))
+    assert line.following(9, "sglang") == line.following(9) == ('File "/opt/sglang/srt/x.py", line 1, in f',)
+    monkeypatch.setattr(lines, "_message_of", lambda *_: pytest.fail("decoded"))
+    assert line.following(9, "vllm") == ()
 
 
 @pytest.mark.parametrize("filler", [100, 262_144 - 200, 262_144 - 8_192, 700_000])

@@ -55,7 +55,7 @@ def unmapped_in_load(case: Case) -> list[MemorySaver]:
         for e in case.launch.each(MemorySaver)
         if e.call not in (None, "pause", "resume")
         and stage_of(case.launch, e) is Stage.WEIGHTS
-        and not any("resume" in text for text in e.line.following(40))
+        and not any("resume" in text for text in e.line.following(40, "resume"))
     ]
 
 
