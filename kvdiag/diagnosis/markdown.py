@@ -16,7 +16,7 @@ from kvdiag.diagnosis.text import (
     budget_in_words,
     card_of,
     entry_in_words,
-    flags_beside,
+    flags_of,
     has_one_reading,
     identity,
     is_capped,
@@ -129,7 +129,7 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield f"- **{finding['severity']}** {escape(finding['summary'])} ({rule})"
         for remedy in finding["remedies"]:
             to = f" to {code(remedy['to'])}" if remedy["to"] is not None else ""
-            beside = flags_beside(remedy)
+            beside = flags_of(remedy)
             to += f" with {code(beside)}" if beside else ""
             cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
             what = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {code(remedy['flag'])}"

@@ -9,6 +9,7 @@ from typing import Any
 from kvdiag.diagnosis.endings import failing_ranks
 from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.report import Report
+from kvdiag.diagnosis.rules.rule import flags_beside
 
 NAMES = {
     "distributed": "Communicators",
@@ -445,7 +446,7 @@ class _Terminal:
             change += f" from {remedy['from']} to {remedy['to']}"
         elif remedy["to"] is not None:
             change += f" to {remedy['to']}"
-        beside = flags_beside(remedy)
+        beside = flags_of(remedy)
         if beside:
             change += f" with {beside}"
         yield printable(f"  → {change}")
@@ -464,11 +465,9 @@ class _Terminal:
                 yield printable(f"      {sentence}")
 
 
-def flags_beside(remedy: Mapping[str, Any]) -> str:
-    """What a remedy's command sets beside its own flag: "--dp-size 8"; "" where that flag is all."""
-    added = list((remedy.get("command") or {}).get("to") or ())
-    own = [remedy["flag"], *([remedy["to"]] if remedy["to"] is not None else [])]
-    return " ".join(added[len(own) :]) if added[: len(own)] == own else ""
+def flags_of(remedy: Mapping[str, Any]) -> str:
+    """What a remedy's command sets beside its own flag."""
+    return flags_beside(remedy["flag"], remedy["to"], (remedy.get("command") or {}).get("to") or ())
 
 
 _WHAT_IF = (

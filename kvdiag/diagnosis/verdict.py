@@ -14,7 +14,7 @@ from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules._pricing import FRACTION, OTHERS
 from kvdiag.diagnosis.rules.checking import Checked
-from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, flags_beside
 from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens, times_or_percent
 
 
@@ -226,7 +226,7 @@ def _told(remedy: Remedy, said: str) -> str:
     amount = re.search(r"\bBy ((?:about|at least) [\d.]*\d)", remedy.note) if remedy.to is None else None
     if amount is not None:
         words.append(f"by {amount[1]}")
-    beside = _flags_beside(remedy)
+    beside = flags_beside(remedy.flag, remedy.to, () if remedy.command is None else remedy.command[1])
     if beside:
         words.append(f"with {beside}")
     tokens, freed = remedy.effect.get("kv_tokens"), remedy.effect.get("free_at_overflow_gib")
@@ -239,13 +239,6 @@ def _told(remedy: Remedy, said: str) -> str:
     elif freed is not None and freed.after is not None and freed.before is not None:
         size = f": about {freed.after - freed.before:.1f} GiB more free"
     return f"{' '.join(words)}{size}."
-
-
-def _flags_beside(remedy: Remedy) -> str:
-    """What a remedy's command sets beside its own flag; "" where that flag is all."""
-    if remedy.command is None or remedy.command[1][:1] != (remedy.flag,):
-        return ""
-    return " ".join(remedy.command[1][1 if remedy.to is None else 2 :])
 
 
 def _counted(value: str) -> str:

@@ -97,23 +97,24 @@ def with_one_fraction(findings: list[Finding]) -> list[Finding]:
     """
     offers = [(x, r) for x in findings for r in x.remedies if r.flag == FRACTION and r.to is not None]
     grave = [(x, r) for x, r in offers if x.severity in (Severity.CRITICAL, Severity.WARNING)] or offers
-    down = [r for _, r in grave if r.direction is Direction.LOWER]
-    up = [r for _, r in grave if r.direction is not Direction.LOWER]
-    chosen: dict[bool, Remedy] = {}
-    if down:
-        chosen[True] = min(down, key=lambda r: float(r.to or 0))
-    if up:
-        least = max((float(r.to or 0) for x, r in grave if r in up and x.rule in NEEDS_AT_LEAST), default=0.0)
-        first = up[0]
-        chosen[False] = first if float(first.to or 0) >= least else max(up, key=lambda r: float(r.to or 0))
+    down = min((r for _, r in grave if r.direction is Direction.LOWER), key=_fraction_of, default=None)
+    raising = [(x, r) for x, r in grave if r.direction is not Direction.LOWER]
+    up = next((r for _, r in raising), None)
+    least = max((_fraction_of(r) for x, r in raising if x.rule in NEEDS_AT_LEAST), default=0.0)
+    if up is not None and _fraction_of(up) < least:
+        up = max((r for _, r in raising), key=_fraction_of)
 
     def agreed(remedy: Remedy) -> Remedy:
-        one = chosen.get(remedy.direction is Direction.LOWER)
+        one = down if remedy.direction is Direction.LOWER else up
         if remedy.flag != FRACTION or remedy.to is None or one is None or one.to == remedy.to:
             return remedy
         return dataclasses.replace(one, direction=remedy.direction)
 
     return [dataclasses.replace(x, remedies=tuple(agreed(r) for r in x.remedies)) for x in findings]
+
+
+def _fraction_of(remedy: Remedy) -> float:
+    return float(remedy.to or 0)
 
 
 def _completed(finding: Finding, rule: Rule, case: Case) -> Finding:

@@ -106,7 +106,7 @@ def _full_in_traffic(case: Case) -> Iterator[Finding]:
         (
             p
             for p in case.launch.series.points
-            if (getattr(p, "mamba_usage", None) or 0) >= high and (p.queued or 0) > 0 and (p.usage or 0) < high
+            if (p.mamba_usage or 0) >= high and (p.queued or 0) > 0 and (p.usage or 0) < high
         ),
         None,
     )

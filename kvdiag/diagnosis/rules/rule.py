@@ -95,6 +95,12 @@ class Remedy:
     command: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
+def flags_beside(flag: str, to: str | None, added: Sequence[str]) -> str:
+    """What the words that come into a command set beside a flag: "--dp-size 8"; "" where that flag is all."""
+    own = (flag,) if to is None else (flag, to)
+    return " ".join(added[len(own) :]) if tuple(added[: len(own)]) == own else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One cause, with all its ranks.

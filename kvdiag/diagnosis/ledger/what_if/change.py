@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvdiag.diagnosis.cards import AMD, NVIDIA, is_unified, known_capacity
+from kvdiag.diagnosis.units import Bytes
 
 _DTYPES = ("auto", "bfloat16", "bf16", "float16", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1")
 _MOST_TOKENS = 10**12
@@ -89,6 +90,11 @@ class Change:
             raise ValueError("the free memory wanted is a number of GiB, 0 or more")
         if sum(x is not None for x in (self.mem_fraction_static, self.free_gib, self.tokens)) > 1:
             raise ValueError("a fraction, free memory wanted, tokens wanted: give one of the three")
+
+    @property
+    def card_size(self) -> Bytes | None:
+        """What the other card holds; None without one."""
+        return None if self.card is None else known_capacity(self.card)
 
     @staticmethod
     def _check_card(name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvdiag.diagnosis.cards import is_amd, known_capacity
+from kvdiag.diagnosis.cards import is_amd
 from kvdiag.diagnosis.ledger.sizing import dsa, mha
 from kvdiag.diagnosis.ledger.sizing.arithmetic import Arithmetic
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT
@@ -30,7 +30,7 @@ def changed_launch(sizing: Sizing, base: Launch, change: Change) -> Launch:
 
 def for_card(sizing: Sizing, change: Change) -> Sizing:
     """The sizing with the free memory that another card wants; the same without another card."""
-    total = known_capacity(change.card) if change.card is not None else None
+    total = change.card_size
     if total is None:
         return sizing
     inputs = replace(sizing.inputs, ranks=tuple(replace(rank, capacity=total.gib) for rank in sizing.inputs.ranks))
@@ -39,7 +39,7 @@ def for_card(sizing: Sizing, change: Change) -> Sizing:
 
 def _card(sizing: Sizing, launch: Launch, change: Change) -> Launch:
     """On a card of another size: what is taken before the weights, and what the start takes, stay as in this log."""
-    total = known_capacity(change.card) if change.card is not None else None
+    total = change.card_size
     if change.card is None or total is None:
         return launch
     inputs = sizing.inputs
