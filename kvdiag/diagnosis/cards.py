@@ -54,11 +54,21 @@ AMD = ("MI300X", "MI325X", "MI355X")
 UNIFIED = re.compile(r"GB10\b|Thor|Orin|Apple", re.I)
 
 
+# What a card's name is made of, as drivers spell it.
+_NAME = re.compile(r"[A-Za-z0-9 _./()-]{1,80}")
+
+
 def known_capacity(name: str) -> Bytes | None:
-    """Total memory of a card by its name; None for one that is not in the table, or shares its memory."""
+    """Total memory of a card by its name; None for one that is not in the table, or shares its memory.
+
+    A name counts as a whole: a GH200 is no H200, an RTX A1000 no A100, a T400 no T4. A laptop's card has less memory
+    than the desktop's of the same name.
+    """
     plain = name.replace(" ", "_")
+    if not _NAME.fullmatch(name) or "laptop" in plain.lower():
+        return None
     for pattern, mib in _MIB:
-        if re.search(pattern, plain, re.I):
+        if re.search(rf"(?<![a-z0-9])(?:{pattern})(?![0-9])", plain, re.I):
             return Bytes(mib * MIB)
     return None
 

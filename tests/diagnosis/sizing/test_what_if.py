@@ -454,6 +454,51 @@ def test_a_card_without_a_size_of_its_own_is_named(name: str, why: str) -> None:
         Change.read({"card": name})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "H200 <b>",
+        "T4 `x`",
+        "H200\x1b[31m",
+        "H200\u202e",
+        "H200\n# Heading",
+        "H200\0",
+        "A100" + "x" * 90,
+        "xH200",
+        "H2000",
+    ],
+)
+def test_words_around_the_name_of_a_card_make_no_card(name: str) -> None:
+    """What is asked for stands in the answer, so it is a card's name and nothing else."""
+    with pytest.raises(ValueError, match="no card whose size is known"):
+        Change.read({"card": name})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA GH200 480GB", "NVIDIA RTX A1000", "NVIDIA T400 4GB", "Quadro T1000", "NVIDIA GeForce RTX 4090 Laptop GPU"],
+)
+def test_a_card_whose_name_contains_another_ones_is_not_taken_for_it(name: str) -> None:
+    assert known_capacity(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [
+        ("NVIDIA_H200", 143_771),
+        ("NVIDIA H100 80GB HBM3", 81_559),
+        ("NVIDIA A100-SXM4-40GB", 40_960),
+        ("Tesla T4", 15_360),
+        ("NVIDIA_GeForce_RTX_5090", 32_607),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97_887),
+        ("AMD Instinct MI300X", 196_592),
+        ("AMD_Instinct_MI300X_OAM", 196_592),
+    ],
+)
+def test_drivers_names_of_cards_are_known(name: str, mib: int) -> None:
+    assert known_capacity(name) == mib << 20
+
+
 def test_every_card_that_is_offered_has_a_size() -> None:
     sizes = {name: known_capacity(name) for name in (*NVIDIA, *AMD)}
     assert all(sizes.values())
