@@ -115,6 +115,14 @@ class FileInfo:
     batch_lines: dict[str, int] | None = None
 
 
+_COLOUR: Final = re.compile(rb"\x1b|\0|\[\d{0,3}(?:;\d{1,3}){0,4}m")
+
+
+def _is_dressed(raw: bytes) -> bool:
+    """Whether colours, or marks that are not seen, may stand within a word."""
+    return not raw.isascii() or _COLOUR.search(raw) is not None
+
+
 class Following:
     """The lines after one, decoded when they are asked for."""
 
@@ -129,7 +137,7 @@ class Following:
 
     def may_hold(self, word: str) -> bool:
         """Whether a word of plain letters may be among the texts; a carrier or a secret may yet take it away."""
-        return word.encode() in self._raw or word in self._rest
+        return word.encode() in self._raw or word in self._rest or _is_dressed(self._raw)
 
     def unprefixed(self, count: int) -> tuple[str, ...]:
         """The texts up to the first line with SGLang's own prefix: what the line before may go on with."""

@@ -89,6 +89,12 @@ def test_following_lines_without_a_word_are_not_decoded(read, encoding: str, mon
     assert line.following(9, "vllm") == ()
 
 
+@pytest.mark.parametrize("word", ["sg\x1b[31mlang", "sg[0mlang", "sg\u200blang"])
+def test_a_word_with_colours_or_unseen_marks_in_it_is_found(read, word: str) -> None:
+    (line,) = read(f'Traceback (most recent call last):\n  File "/opt/{word}/srt/x.py", line 1\n'.encode())
+    assert line.following(9, "sglang") == line.following(9) != ()
+
+
 @pytest.mark.parametrize("filler", [100, 262_144 - 200, 262_144 - 8_192, 700_000])
 def test_following_lines_reach_over_the_buffers_edge(read, filler: int) -> None:
     (line,) = read(
