@@ -60,9 +60,11 @@ def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
         told = f"Ready: {facts}." if facts else "Ready."
         return f"{told} {_sentence(lead.summary)} {_act(lead)}".strip()
     further = _further(case)
+    if not facts:  # a log whose start was cut off proves nothing of the memory
+        missing = "The log prints neither the size of the KV pool nor what is free at the end"
+        return f"Ready. {missing}, so there is no verdict on memory. Nothing else asks for a change. {further}".strip()
     passed = f"; {len(checked.passed)} checks passed" if not further else ""
-    missing = "The log prints neither the size of the KV pool nor what is free at the end"
-    return f"Ready, nothing to fix. {facts or missing}{passed}. {_below_wanted(case)}{further}".strip()
+    return f"Ready, nothing to fix. {facts}{passed}. {_below_wanted(case)}{further}".strip()
 
 
 def _below_wanted(case: Case) -> str:
