@@ -54,11 +54,13 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     if period in ("35", "182"):
         since = timezone.now() - timedelta(days=int(period))
         shown = tuple(each for each in shown if each.upload.created_at >= since)
-    compared = Comparison.objects.filter(report__in=shown).select_related("previous__upload", "baseline__upload")
+    starts = shown[:MOST_STARTS]
+    compared = Comparison.objects.filter(report__in=starts).select_related("previous__upload", "baseline__upload")
     compared = compared.defer(
         "explained", *(f"{other}__{column}" for other in OTHERS for column in ("document", *UNSHOWN))
     )
     comparisons = {each.report_id: each for each in compared}
+    marks = dict(Comparison.objects.filter(report__in=shown).values_list("report_id", "marks"))
     baseline = (
         Baseline.objects.filter(deployment=deployment)
         .select_related("report__upload")
@@ -66,7 +68,6 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         .first()
     )
     pinned = baseline.report if baseline and baseline.report.upload.deleted_at is None else None
-    starts = shown[:MOST_STARTS]
     rows = against_baseline(starts, comparisons, pinned) if pinned else against_previous(starts, comparisons)
     times = times_of(starts)
     predictions = list(predictions_of(deployment)[:MOST_PREDICTIONS])
@@ -76,7 +77,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "team": deployment.team,
         "newest": series.reports[0] if series.reports else None,
         "oldest": series.reports[-1] if series.reports else None,
-        "history": history(shown, comparisons, baseline.report if baseline else None),
+        "history": history(shown, marks, baseline.report if baseline else None),
         "starts": timed(rows, times),
         "times": times,
         "is_against_baseline": pinned is not None,
@@ -96,8 +97,8 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "may_edit": access.may(request.user, Action.EDIT, deployment),
         "others": Deployment.objects.filter(team=deployment.team, merged_into=None)
         .exclude(pk=deployment.pk)
-        .only("public_id", "name")
-        .order_by("name")[:200],
+        .order_by("name")
+        .values("public_id", "name")[:200],
         "members": Membership.objects.filter(team=deployment.team).select_related("user"),
     }
     return render(request, "reports/deployment.html", context)

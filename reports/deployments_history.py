@@ -12,7 +12,6 @@ from kvdiag.diagnosis.endings import came_up
 from reports import words
 from reports.deployments_changes import launch_of
 from reports.document import listed
-from reports.models import Comparison
 from reports.pools import POOLS, pool_of
 
 _LETTER_SHARE = 0.7  # per cent of the width that a letter of a mark's words takes
@@ -76,9 +75,12 @@ class History:
 
 
 def history(
-    reports: Sequence[StoredReport], comparisons: dict[int, Comparison], baseline: StoredReport | None
+    reports: Sequence[StoredReport], marks: dict[int, list[str]], baseline: StoredReport | None
 ) -> History | None:
-    """The drawing of some launches, newest first; None for fewer than two, which make no line."""
+    """The drawing of some launches, newest first; None for fewer than two, which make no line.
+
+    marks  what each changed, by the key of its report
+    """
     launches = list(reversed(reports))
     if len(launches) < 2:
         return None
@@ -95,12 +97,12 @@ def history(
         panel = _panel(title, kind, height, launches, places, [of(each) for each in launches], say, pinned)
         if panel is not None:
             panels.append(panel)
-    marks = []
-    for place, report in zip(places, launches, strict=True):
-        told = comparisons[report.pk].marks if report.pk in comparisons else []
-        if told:
-            marks.append(Mark(place, shortened([str(each) for each in told])))
-    return History(tuple(panels), _apart(marks), _days(launches, places))
+    changed = [
+        Mark(place, shortened([str(each) for each in told]))
+        for place, report in zip(places, launches, strict=True)
+        if (told := marks.get(report.pk))
+    ]
+    return History(tuple(panels), _apart(changed), _days(launches, places))
 
 
 def _free_after_start(report: StoredReport) -> float | None:

@@ -82,7 +82,8 @@ def reports_of(deployment: Deployment) -> QuerySet[StoredReport]:
     """All reports on a deployment's uploads, newest upload first, without their documents."""
     return (
         StoredReport.objects.filter(upload__deployment=deployment, upload__deleted_at=None, launch_count__gt=0)
-        .select_related("upload", "upload__uploader")
+        .select_related("upload")
+        .prefetch_related("upload__uploader")  # hundreds of launches are a few people's
         .defer("document")
         .order_by("-upload__created_at", "-upload_id", "-created_at", "-id")
     )
