@@ -5,16 +5,21 @@ A report that expired, was deleted, revoked, or belongs to another team looks li
 
 import logging
 import secrets
+import sys
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+
+from kvdiag.health import is_database_away
 
 log = logging.getLogger(__name__)
 
 NOT_FOUND = "There is nothing at this address. The report may have expired or been deleted, or the link is incomplete."
 FORBIDDEN = "You may not do that here."
 STALE_FORM = "This form is too old, or came from another page. Go back, reload the page and send it again."
+AWAY = "kvdiag's database does not answer just now. Try again in a moment; an upload that has its link already is kept."
+AWAY_S = 10  # after which to ask again
 FAILED = "kvdiag failed to answer. Reload in a moment; an upload that has its link already is kept."
 
 
@@ -50,7 +55,12 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def failed(request: HttpRequest, *_: Any) -> HttpResponse:
-    """Our own mistake: the reference on the page stands beside the traceback in the log."""
+    """Our own mistake: the reference on the page stands beside the traceback in the log. A database away is none."""
+    if is_database_away(problem := sys.exc_info()[1]):
+        log.error("The database does not answer: %s %s: %s", request.method, request.path, problem)
+        away = answer(request, 503, "Not available", AWAY)
+        away["Retry-After"] = str(AWAY_S)
+        return away
     reference = secrets.token_hex(4)
     log.exception("Reference %s: %s %s", reference, request.method, request.path)
     return answer(request, 500, "Something broke", FAILED, reference)

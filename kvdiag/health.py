@@ -4,7 +4,7 @@ from pathlib import Path
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 
@@ -25,6 +25,13 @@ def database_answers() -> bool:
     except DatabaseError:
         return False
     return True
+
+
+def is_database_away(problem: BaseException | None) -> bool:
+    """True when a request failed because the database could not be reached, went away, or stayed locked."""
+    if not isinstance(problem, OperationalError | InterfaceError):
+        return False
+    return "database is locked" in str(problem) or connection.connection is None or not connection.is_usable()
 
 
 def broker_answers() -> bool:

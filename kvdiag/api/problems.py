@@ -13,6 +13,8 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
 from ingest.refusals import Refused
+from kvdiag.error_pages import AWAY, AWAY_S
+from kvdiag.health import is_database_away
 from kvdiag.middleware import is_nul
 from reports.cursor import BadCursor
 
@@ -36,6 +38,7 @@ CODES = {
     "too_many": "429: too many requests; Retry-After gives the seconds.",
     "busy": "503: others’ logs are being read; Retry-After gives the seconds.",
     "stopped": "503: the process that read the log was killed, twice; Retry-After gives the seconds.",
+    "not_available": "503: the database does not answer just now; ask again after `Retry-After`.",
     "internal": "500: our own mistake; the id finds it in the site's log.",
 }
 
@@ -127,4 +130,6 @@ def connect(api: NinjaAPI) -> None:
     def ours(request: HttpRequest, problem: Exception) -> HttpResponse:
         if is_nul(problem):
             return say(request, 422, "invalid", "A text has a NUL character, which cannot be kept.")
+        if is_database_away(problem):
+            return say(request, 503, "not_available", AWAY, {"Retry-After": str(AWAY_S)})
         return say(request, 500, "internal", "Our own mistake. It is noted under this id.")
