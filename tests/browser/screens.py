@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -275,20 +276,29 @@ def guess(page: Any) -> None:
 
 
 @contextmanager
-def reader(browser: Any, site: str, user: Any, width: int, scheme: str) -> Iterator[Any]:
-    """A page in which this person is signed in."""
+def readers(browser: Any, site: str, width: int, scheme: str) -> Iterator[Callable[[Any], Any]]:
+    """Opens a page for a person, signed in; one person's pages share what the browser has loaded already."""
     from django.conf import settings
     from django.test import Client
 
+    contexts: dict[Any, Any] = {}
     view = {"width": width, "height": 800 if width < 500 else 1000}
-    context = browser.new_context(viewport=view, color_scheme=scheme, base_url=site, reduced_motion="reduce")
-    if user is not None:
-        client = Client()
-        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-        name = settings.SESSION_COOKIE_NAME
-        context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-    yield context.new_page()
-    context.close()
+
+    def page_for(user: Any) -> Any:
+        if user not in contexts:
+            contexts[user] = browser.new_context(
+                viewport=view, color_scheme=scheme, base_url=site, reduced_motion="reduce"
+            )
+            if user is not None:
+                client = Client()
+                client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+                name = settings.SESSION_COOKIE_NAME
+                contexts[user].add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+        return contexts[user].new_page()
+
+    yield page_for
+    for context in contexts.values():
+        context.close()
 
 
 def settle(page: Any, address: str, act: Callable[[Any], None] | None) -> None:
@@ -354,14 +364,15 @@ def main() -> None:
         if asked.picture:
             picture(browser, server.url + site.pages["picture"][0], asked.picture)
             site.pages.clear()
-        for name, (address, user, act) in site.pages.items():
-            if asked.names and not name.startswith(tuple(asked.names)):
-                continue
-            for width in asked.width or WIDTHS:
-                for scheme in asked.scheme or SCHEMES:
-                    with reader(browser, server.url, user, width, scheme) as page:
-                        take(page, address, act, folder / f"{name}.{width}.{scheme}.png")
-            print(name, flush=True)
+        names = [name for name in site.pages if not asked.names or name.startswith(tuple(asked.names))]
+        for width, scheme in product(asked.width or WIDTHS, asked.scheme or SCHEMES):
+            with readers(browser, server.url, width, scheme) as page_for:
+                for name in names:
+                    address, user, act = site.pages[name]
+                    page = page_for(user)
+                    take(page, address, act, folder / f"{name}.{width}.{scheme}.png")
+                    page.close()
+            print(width, scheme, flush=True)
         browser.close()
     server.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,12 +41,18 @@ class Worker:
         assert self.turn.beat()
 
 
-@pytest.fixture
-def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
-    monkeypatch.setattr(lease, "FLUSH_S", 0.0)
-    run = Run(tmp_path / "upload", LONG, command=SLOW)
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What a slowed engine said of the long log."""
+    run = Run(tmp_path_factory.mktemp("slow") / "upload", LONG, command=SLOW)
     assert run.ended.end is End.REPORT, run.ended.trace
-    return Worker(run.messages)
+    return run.messages
+
+
+@pytest.fixture
+def worker(messages: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Worker:
+    monkeypatch.setattr(lease, "FLUSH_S", 0.0)
+    return Worker(messages)
 
 
 def facts(message: dict[str, Any]) -> set[str]:

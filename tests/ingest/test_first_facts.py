@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,17 @@ NOISE = b'INFO:     127.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK\n' * 50
 LONG = b"".join(line + NOISE for line in LOG.splitlines(keepends=True))  # a start-up of half a megabyte
 
 
-@pytest.fixture
-def slowly(tmp_path: Path) -> Callable[..., Run]:
-    return lambda *files: Run(tmp_path / "upload", *files, command=SLOW)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The long log, read by the slowed engine."""
+    return Run(tmp_path_factory.mktemp("slow") / "upload", LONG, command=SLOW)
 
 
 def facts(known: list[dict[str, Any]]) -> dict[str, Any]:
     return {each["fact"]: each["value"] for each in known}
 
 
-def test_what_the_start_says_is_told_before_the_rest_is_read(slowly: Callable[..., Run]) -> None:
-    run = slowly(LONG)
+def test_what_the_start_says_is_told_before_the_rest_is_read(run: Run) -> None:
     assert run.ended.end is End.REPORT, run.ended.trace
     told = [number for number, message in enumerate(run.messages) if "known" in message]
     cleaned = next(number for number, message in enumerate(run.messages) if message.get("phase") == "cleaned")
@@ -70,8 +69,7 @@ def test_of_what_is_no_log_nothing_is_known(head: bytes) -> None:
     assert first_facts.facts_of_start(head, WEB_LIMITS) == []
 
 
-def test_unpacking_tells_its_share_of_the_bytes_that_were_sent(slowly: Callable[..., Run]) -> None:
-    run = slowly(LONG)
+def test_unpacking_tells_its_share_of_the_bytes_that_were_sent(run: Run) -> None:
     shares = [message["read"] / message["of"] for message in run.messages if message.get("phase") == "unpacked"]
     assert shares == sorted(shares)
     assert any(0 < share < 1 for share in shares)

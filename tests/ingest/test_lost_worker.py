@@ -80,7 +80,7 @@ def get(url: str) -> tuple[int, dict]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the worker through /proc")
 def test_a_worker_killed_in_the_middle_costs_an_attempt_and_no_report(impatient_stack: LiveStack) -> None:
-    log = LOG + BATCH * 300_000
+    log = LOG + BATCH * 150_000
     request = Request(impatient_stack.url + "/", log, {"Accept": "application/json", "Content-Type": "text/plain"})
     with urlopen(request) as answer:
         made = json.load(answer)
