@@ -22,15 +22,13 @@ import ctypes
 import errno
 import io
 import json
-import math
 import os
 import resource
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +39,7 @@ from typing import IO, Any, TextIO
 from ingest.first_facts import FirstFacts
 from ingest.isolation import EXIT_DISK_FULL, EXIT_MEMORY, EXIT_SOFT_LIMIT
 from ingest.shortened import Shortened, is_worth_it
+from kvdiag import bounded
 from kvdiag.diagnosis import diagnose, errors
 from kvdiag.diagnosis.limits import WEB_LIMITS, Limits
 from kvdiag.diagnosis.lines import Log
@@ -68,7 +67,7 @@ def main() -> int:
     job = json.loads(line)
     for number in (signal.SIGTERM, signal.SIGXCPU):
         signal.signal(number, _out_of_time)
-    limit_resources(job["memory"], job["soft_s"], job["hard_s"])
+    bounded.limit(job["memory"], job["soft_s"], job["hard_s"])
     try:
         run(job, messages)
     except MemoryError:
@@ -92,18 +91,6 @@ def warm_up() -> None:
         (copy,) = masked_copy(Log(name="warming", stream=stream), Path(folder), WEB_LIMITS, Masker())
         with copy.path.open("rb") as masked:
             diagnose(Log(name="warming", stream=masked), is_masked=True)
-
-
-def limit_resources(memory: int, soft_s: int, hard_s: int) -> None:
-    """No more memory and processor time than this, and no core dump.
-
-    Processor time, not the clock: a busy machine must not fail a log that an idle one reads.
-    """
-    used = math.ceil(time.process_time())
-    resource.setrlimit(resource.RLIMIT_CPU, (used + soft_s, used + hard_s))
-    with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def die_with_the_parent() -> None:

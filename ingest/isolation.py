@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from time import monotonic
 from typing import Any
+
+from kvdiag import bounded
 
 # exit statuses by which the child says why it stopped
 EXIT_MEMORY = 77
@@ -23,7 +24,6 @@ EXIT_SOFT_LIMIT = 78
 EXIT_DISK_FULL = 79
 
 COMMAND = (sys.executable, "-m", "ingest.engine_process")
-ROOT = Path(__file__).resolve().parent.parent
 LOOK_S = 0.25
 CLOCK_FACTOR = 3
 KEPT_STDERR = 16 << 10
@@ -80,15 +80,14 @@ class Child:
     """A process that waits for a job, or works on it. It sees no variable of ours but where Python finds the code."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            cwd=ROOT,
-            env=kept | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd=bounded.ROOT,
+            env=bounded.variables(),
         )
 
     def close(self) -> str:

@@ -7,13 +7,13 @@ own with bounds, for compiling may take any time. The log is read in blocks; not
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from kvdiag import bounded
 
 try:
     import hyperscan
@@ -27,8 +27,8 @@ MOST_LINES = 20_000
 MOST_EVENTS = 1_000_000
 MOST_LETTERS = 200
 COMPILE_S = 5  # of the clock; of the processor the compiler gives itself less
+COMPILER = "reports.pattern_compiler"
 _COMPILERS = threading.BoundedSemaphore(2)  # at once, in each web process
-_COMPILER = Path(__file__).with_name("pattern_compiler.py")
 _TOO_MUCH = "This pattern is too much work. Repeat less within it, or search for plain text."
 
 _ERRORS = r"(error|exception)\b|\b(traceback|critical|fatal|out of memory|killed)\b"
@@ -135,18 +135,14 @@ def _compiled(expression: str) -> Any:
     if not _COMPILERS.acquire(timeout=COMPILE_S):
         raise BadPattern("Many patterns are being searched for right now. Search again in a moment.")
     try:
-        ended = subprocess.run(
-            [sys.executable, "-I", str(_COMPILER)], input=expression.encode(), capture_output=True, timeout=COMPILE_S
-        )
-    except subprocess.TimeoutExpired:
+        compiled = bounded.answer_of(COMPILER, expression.encode(), within_s=COMPILE_S)
+    except bounded.Refused as refused:
+        raise BadPattern(f"This pattern cannot be searched for: {refused}") from None
+    except bounded.TooMuch:
         raise BadPattern(_TOO_MUCH) from None
     finally:
         _COMPILERS.release()
-    if ended.returncode == 2:
-        raise BadPattern(f"This pattern cannot be searched for: {ended.stderr.decode(errors='replace')[:160]}")
-    if ended.returncode:  # ended by one of its limits
-        raise BadPattern(_TOO_MUCH)
-    database = hyperscan.loadb(ended.stdout, hyperscan.HS_MODE_BLOCK)
+    database = hyperscan.loadb(compiled, hyperscan.HS_MODE_BLOCK)
     database.scratch = hyperscan.Scratch(database)
     return database
 

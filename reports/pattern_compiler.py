@@ -1,14 +1,15 @@
 """Compiles one pattern for the log's search, in a process of its own: standard input to a database on standard output.
 
-Scanning takes time linear in the log, but compiling has no bound: a short pattern of nested repetitions may take a
-minute and gigabytes. The process bounds both, and ends with status 2 and a sentence for a pattern that is refused.
+Scanning takes time linear in the log, but compiling has no bound. The process ends with status 2 and a sentence for a
+pattern that is refused.
 """
 
-import resource
 import sys
 from typing import Any
 
 import hyperscan
+
+from kvdiag import bounded
 
 CPU_S = 2
 MEMORY = 512 << 20
@@ -23,13 +24,12 @@ def database_of(expression: bytes) -> Any:
 
 
 def main() -> int:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    bounded.limit(MEMORY, CPU_S)
     try:
         database = database_of(sys.stdin.buffer.read())
     except (hyperscan.error, MemoryError) as problem:
         sys.stderr.write(str(problem)[:160])
-        return 2
+        return bounded.REFUSED
     sys.stdout.buffer.write(hyperscan.dumpb(database))
     return 0
 

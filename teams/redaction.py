@@ -6,17 +6,14 @@ Plain Python: the process that reads a log imports it, and has no database.
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import regex
 
+from kvdiag import bounded
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.patterns import Pattern
 
@@ -25,7 +22,6 @@ LONGEST = 300
 SAMPLE_LONGEST = 20_000
 SAMPLE_S = 2.0  # for all lines of a sample
 TRIAL_S = 20.0  # of the clock, for a process that gives itself less of the processor
-_ROOT = Path(__file__).resolve().parent.parent
 
 _NAME = re.compile(r"[a-z][a-z0-9 -]{1,29}")
 _BY_NUMBER = re.compile(r"\\[1-9]|\\g<\d|\(\?\(?\d")
@@ -91,23 +87,13 @@ def tried(entries: Iterable[dict[str, Any]], sample: str) -> tuple[str, int]:
 def trial(name: str, expression: str, sample: str, *, ignore_case: bool = False) -> tuple[dict[str, Any], str, int]:
     """`checked` and `tried` for an expression that somebody typed, within bounds. Raises BadPattern."""
     asked = {"name": name, "expression": expression[: LONGEST + 1], "ignore_case": ignore_case}
-    kept = {variable: os.environ[variable] for variable in ("PATH", "LANG", "LC_ALL") if variable in os.environ}
+    given = json.dumps(asked | {"sample": sample[:SAMPLE_LONGEST]}).encode()
     try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "teams.redaction_trial"],
-            input=json.dumps(asked | {"sample": sample[:SAMPLE_LONGEST]}).encode(),
-            capture_output=True,
-            cwd=_ROOT,
-            env=kept | {"PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
-            timeout=TRIAL_S,
-        )
-    except subprocess.TimeoutExpired:
+        answer = json.loads(bounded.answer_of("teams.redaction_trial", given, within_s=TRIAL_S))
+    except bounded.Refused as refused:
+        raise BadPattern(str(refused)) from None
+    except bounded.TooMuch:
         raise BadPattern(_TOO_MUCH) from None
-    if ended.returncode:
-        raise BadPattern(_TOO_MUCH)
-    answer = json.loads(ended.stdout)
-    if "refused" in answer:
-        raise BadPattern(answer["refused"])
     return answer["entry"], answer["shown"], answer["count"]
 
 

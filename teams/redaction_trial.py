@@ -1,17 +1,14 @@
 """Reads and tries one expression of a team's in a process of its own: JSON on standard input and standard output.
 
-Matching can be given up after a while, but compiling cannot: a short expression of nested repetitions may take minutes
-and all memory of the machine, and one that calls itself as much of the stack. The process bounds both.
+    {"name": …, "expression": …, "ignore_case": …, "sample": …} → {"entry": {…}, "shown": …, "count": …}
 
-    {"name": …, "expression": …, "ignore_case": …, "sample": …}
-    → {"entry": {…}, "shown": …, "count": …} or {"refused": "a sentence"}
+Ends with status 2 and a sentence for an expression that is refused.
 """
 
 import json
-import resource
 import sys
-from contextlib import suppress
 
+from kvdiag import bounded
 from teams import redaction
 
 CPU_S = 5
@@ -19,20 +16,17 @@ MEMORY = 1 << 30
 
 
 def main() -> int:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    bounded.limit(MEMORY, CPU_S)
     asked = json.load(sys.stdin)
     try:
         entry = redaction.checked(asked["name"], asked["expression"], ignore_case=asked["ignore_case"])
         shown, count = redaction.tried([entry], asked["sample"])
     except redaction.BadPattern as bad:
-        print(json.dumps({"refused": str(bad)}))
+        sys.stderr.write(str(bad))
+        return bounded.REFUSED
     except (MemoryError, RecursionError):
-        return 2
-    else:
-        print(json.dumps({"entry": entry, "shown": shown, "count": count}))
+        return 1
+    print(json.dumps({"entry": entry, "shown": shown, "count": count}))
     return 0
 
 
