@@ -20,6 +20,7 @@ from reports.pools import POOLS
 HEIGHT = 1000
 SHADES = 5  # of free memory, from most to least
 TICKS = 8
+_Spans = dict[str, tuple[float, float]]  # by pool from where to where it lies on the card, GiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,12 @@ def strip_of(budget: Budget) -> Strip | None:
     frees = [card.free for card in every]
     known = [free for free in frees if free is not None]
     end = reach(budget.cards)
-    lanes = [_lane("whole", "Whole card", budget, groups, 0.0, end)]
+    spans = [_spans(card) for card in cards]
+    runs = [(spans[group], len(list(alike))) for group, alike in groupby(groups)]
+    lanes = [_lane("whole", "Whole card", budget, runs, 0.0, end)]
     tight = _tight_end(budget)
     if tight is not None:
-        lanes.append(_lane("end", f"From {words.gib(tight, 0)} GiB on", budget, groups, tight, main.opening))
+        lanes.append(_lane("end", f"From {words.gib(tight, 0)} GiB on", budget, runs, tight, main.opening))
     step = max(1, -(-len(every) // TICKS))
     return Strip(
         count=len(every),
@@ -96,24 +99,23 @@ def _tight_end(budget: Budget) -> float | None:
     return float(int(start)) if 0.5 * main.opening < start < 0.985 * main.opening else None
 
 
-def _lane(key: str, name: str, budget: Budget, groups: list[int], low: float, high: float) -> Lane:
+def _lane(key: str, name: str, budget: Budget, runs: list[tuple[_Spans, int]], low: float, high: float) -> Lane:
+    """`runs` are neighbouring ranks that are alike: what one holds, and how many they are."""
     scale = HEIGHT / (high - low)
 
     def y(gib: float) -> int:
         return round(HEIGHT - (min(max(gib, low), high) - low) * scale)
 
-    runs = [(number, len(list(alike))) for number, alike in groupby(groups)]
-    spans = {number: _spans(budget.usual_first[number]) for number, _ in runs}
     areas = []
     for pool in POOLS:
-        edges = [(*(y(gib) for gib in spans[number].get(pool, (low, low))), width) for number, width in runs]
+        edges = [(*(y(gib) for gib in spans.get(pool, (low, low))), width) for spans, width in runs]
         if any(bottom != top for bottom, top, _ in edges):
             areas.append((pool, _path(edges)))
     boundary = y(budget.boundary) if budget.boundary is not None and low < budget.boundary < high else None
     return Lane(key, name, low, high, tuple(areas), boundary)
 
 
-def _spans(card: Card) -> dict[str, tuple[float, float]]:
+def _spans(card: Card) -> _Spans:
     return {share.pool: (start, start + share.gib) for share, start in ordered(card) if share.gib > 0}
 
 
