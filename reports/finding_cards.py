@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from kvdiag.diagnosis.text import context_of
+from kvdiag.diagnosis.text import context_of, request_length
 from kvdiag.diagnosis.units import times_or_percent
 from reports import words
 from reports.budget import spell_ranks
@@ -107,7 +107,7 @@ def _shown(
     severity: str,
     *,
     first: bool,
-    context: Any,
+    context: int | None,
     arguments: dict[str, Any],
 ) -> ShownFinding:
     lines: dict[Any, tuple[str, list[Any]]] = {}
@@ -135,7 +135,7 @@ def _shown(
     )
 
 
-def _remedy(remedy: dict[str, Any], context: Any, arguments: dict[str, Any]) -> ShownRemedy:
+def _remedy(remedy: dict[str, Any], context: int | None, arguments: dict[str, Any]) -> ShownRemedy:
     """A remedy's words; `context` is the length of request that its counts of requests are of."""
     verb = {"raise": "Raise", "lower": "Lower", "set": "Set", "remove": "Remove"}.get(str(remedy.get("direction")), "")
     flag = str(remedy.get("flag") or "")
@@ -143,8 +143,8 @@ def _remedy(remedy: dict[str, Any], context: Any, arguments: dict[str, Any]) -> 
     if not flag.startswith("--") and flag.islower():
         verb, flag = ("", flag.capitalize()) if verb in ("Set", "") else (verb, flag)  # "Upgrade to …"
     title = " ".join(part for part in (verb, flag, f"to {to}" if to not in (None, "") else "") if part)
-    length = int(to) if flag == "--context-length" and str(to).isdecimal() else context
-    of = f" of {words.tokens(length)} tokens" if isinstance(length, int) and length > 0 else ""
+    length = request_length(remedy, context)
+    of = f" of {words.tokens(length)} tokens" if length else ""
     effects = tuple(
         effect
         for name, change in (dig(remedy, "effect") or {}).items()

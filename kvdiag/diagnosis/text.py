@@ -107,8 +107,8 @@ def context_of(launch: Mapping[str, Any]) -> int | None:
 
 def request_length(remedy: dict[str, Any], context: int | None) -> int | None:
     """Tokens of the requests that a remedy counts: the context's, or those of the context it sets."""
-    to = str(remedy["to"]) if remedy.get("to") is not None else ""
-    return int(to) if remedy["flag"] == "--context-length" and to.isdecimal() else context
+    to = str(remedy.get("to"))
+    return int(to) if remedy.get("flag") == "--context-length" and to.isdecimal() else context
 
 
 def threshold_in_words(one: dict[str, Any]) -> str:
