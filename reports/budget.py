@@ -250,8 +250,7 @@ def budget_of(launch: Launch) -> Budget:
     fraction, reserve = redone.get("mem_fraction_static"), redone.get("reserve_gib")
     opening = redone.get("opening_gib")
     boundary = opening - reserve if opening is not None and reserve is not None else None
-    failing = failing_ranks(launch) if launch.get("ranks") else []
-    folded = fold(cards, failing)
+    folded = fold(cards, failing_ranks(launch))
     if brief:
         by_id = {str(rank.get("id") or ""): rank for rank in ranks}
         close = {card.ranks[0]: card_of(by_id[card.ranks[0]], ended=ended) for card in folded[:CLOSE_LOOK]}

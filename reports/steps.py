@@ -84,7 +84,7 @@ class Phase:
 def leading_rank(launch: Launch) -> dict[str, Any] | None:
     """The rank whose start is told: the one with most entries, the first of those; before them one that failed."""
     ranks = [rank for rank in listed(launch, "ranks") if rank.get("opening_gib") is not None]
-    failing = failing_ranks(launch) if ranks else []
+    failing = failing_ranks(launch)
     return max(ranks, key=lambda rank: (rank.get("id") in failing, len(listed(rank, "entries"))), default=None)
 
 
