@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,20 +81,30 @@ class ShownFinding:
 
 def shown_findings(launch: Launch) -> list[ShownFinding]:
     """A launch's findings in the document's order within each severity, each with an anchor of its own."""
-    found = [finding for finding in listed(launch, "findings") if isinstance(finding, dict)]
-    found.sort(key=lambda finding: _rank(str(finding.get("severity"))))
     context, arguments = context_of(launch), dig(launch, "arguments") or {}
-    seen: Counter[str] = Counter()
     shown: list[ShownFinding] = []
-    for finding in found:
-        rule = str(finding.get("rule") or "finding")
-        seen[rule] += 1
-        anchor = f"finding-{rule}" if seen[rule] == 1 else f"finding-{rule}-{seen[rule]}"
+    for anchor, rule, finding in anchored(launch):
         severity = finding.get("severity") if finding.get("severity") in words.SEVERITIES else "info"
         shown.append(
             _shown(finding, rule, anchor, str(severity), first=not shown, context=context, arguments=arguments)
         )
     return shown
+
+
+def anchored(launch: Launch) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """A launch's findings as they are shown, each with its anchor and its rule."""
+    found = [finding for finding in listed(launch, "findings") if isinstance(finding, dict)]
+    found.sort(key=lambda finding: _rank(str(finding.get("severity"))))
+    seen: Counter[str] = Counter()
+    for finding in found:
+        rule = str(finding.get("rule") or "finding")
+        seen[rule] += 1
+        yield anchor_of(rule, seen[rule]), rule, finding
+
+
+def anchor_of(rule: str, number: int) -> str:
+    """The anchor of a launch's first, second, … finding of a rule."""
+    return f"finding-{rule}" if number == 1 else f"finding-{rule}-{number}"
 
 
 def _rank(severity: str) -> int:

@@ -14,7 +14,7 @@ from ingest.sender import sent_it
 from kvdiag.diagnosis.masking import Masker
 from reports.deployments_series import UNSHOWN
 from reports.document import launches
-from reports.finding_cards import shown_findings
+from reports.finding_cards import anchored
 from reports.models import Opinion
 from teams import access, redaction
 from teams.access import Action
@@ -76,7 +76,7 @@ def say(report: StoredReport, launch_number: int, finding: str, says: str, reaso
 def rule_of(report: StoredReport, launch_number: int, finding: str) -> str:
     """The rule of a finding. Raises Refused for one that the report does not have."""
     launch = next((each for each in launches(report.document) if each.get("number") == launch_number), None)
-    found = next((each.rule for each in shown_findings(launch or {}) if each.anchor == finding), None)
+    found = next((rule for anchor, rule, _ in anchored(launch or {}) if anchor == finding), None)
     if found is None:
         raise Refused("This report has no such finding.")
     return found[:100]

@@ -20,6 +20,7 @@ from reports import opinions, sharing_trash
 from reports.cursor import page
 from reports.dashboard import with_reports
 from reports.dashboard_search import found_reports
+from reports.finding_cards import anchor_of
 from reports.deployments_changes import explain, launch_of
 from reports.deployments_predictions import NothingToKeep, keep_scenario
 from reports.document import launches, listed
@@ -302,7 +303,7 @@ def say_finding(request: HttpRequest, report_id: Path[Id], opinion: OpinionIn) -
     """One answer a person and finding, which the next one replaces. Members, and the sender of nobody's report."""
     user, stored = said_of(request, report_id)
     number = _launch(stored.document, opinion.launch).get("number")
-    anchor = f"finding-{opinion.rule}" + (f"-{opinion.number}" if opinion.number > 1 else "")
+    anchor = anchor_of(opinion.rule, opinion.number)
     try:
         opinions.say(stored, number or 0, anchor, opinion.says or "", opinion.reason, by=user)
     except opinions.Refused as refused:
