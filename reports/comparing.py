@@ -16,7 +16,7 @@ from django.http import HttpRequest
 
 from ingest.models import StoredReport, Upload
 from reports import charts, words
-from reports.deployments_series import newest_of_each
+from reports.deployments_series import NEWEST_FIRST, newest_of_each
 from reports.deployments_starts import times_of
 from reports.document import Launch, dig, launches, listed
 from reports.finding_cards import shown_findings
@@ -26,6 +26,7 @@ from reports.page import ReportPage
 from reports.pools import POOLS, entry_name, pool_of
 from reports.steps import timeline_of
 from teams import access
+from teams.models import Deployment
 
 MOST = 10
 MOST_CHOICES = 12
@@ -38,6 +39,7 @@ class Column:
     """One launch of the comparison."""
 
     letter: str
+    upload: Upload
     key: str
     url: str
     page: ReportPage
@@ -107,12 +109,12 @@ def comparison_context(request: HttpRequest) -> dict[str, Any]:
     columns, missing = _columns(request, asked_launches(values), by_time=request.GET.get("order") == "time")
     context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": " ".join(values).split(), "most": MOST}
     if len(columns) < 2:
-        said, choices = _choices(request, columns)
+        deployment, choices = _choices(request, columns[0].upload if columns else None)
         times = times_of(choices)
         return context | {
             "choices": [(report, times[report.pk]) for report in choices],
-            "choices_are": said,
-            "choices_deployment": said.startswith("Other starts"),
+            "choices_are": f"Other starts of {deployment.name}" if deployment else "The newest reports of your teams",
+            "choices_deployment": deployment,
             "example": request.build_absolute_uri("/r/"),
         }
     first, last = columns[0], columns[-1]
@@ -177,33 +179,32 @@ def _columns(
         url = f"/r/{upload.public_id}/" + (f"?launch={number}" if many else "")
         when = words.short_stamp(page.launch.get("started_at")) or f"{upload.created_at:%-d %b, %H:%M}"
         heading = f"{when}, launch {number}" if many else when
-        columns.append(Column(letter, f"{upload.public_id}.{number}", url, page, heading))
+        columns.append(Column(letter, upload, f"{upload.public_id}.{number}", url, page, heading))
     alike = Counter(column.heading for column in columns)
-    for at, (column, (upload, _, _)) in enumerate(zip(columns, chosen, strict=False)):
+    for at, column in enumerate(columns):
         if alike[column.heading] > 1:
-            exact = words.stamp(column.launch.get("started_at")) or f"{upload.created_at:%Y-%m-%d %H:%M:%S}"
+            exact = words.stamp(column.launch.get("started_at")) or f"{column.upload.created_at:%Y-%m-%d %H:%M:%S}"
             columns[at] = replace(column, heading=exact)
     return columns, missing
 
 
-def _choices(request: HttpRequest, columns: list[Column]) -> tuple[str, tuple[StoredReport, ...]]:
-    """What a signed-in reader may add by a tick: other starts of the deployment, else the newest reports of the teams.
+def _choices(request: HttpRequest, chosen: Upload | None) -> tuple[Deployment | None, tuple[StoredReport, ...]]:
+    """What a signed-in reader may add by a tick: other starts of one deployment, else the newest reports of the teams.
 
     Strangers get none: their reports are known by their links alone.
     """
     if not access.is_person(request.user):
-        return "", ()
+        return None, ()
     visible = access.visible(StoredReport, to=request.user).filter(launch_count__gt=0).exclude(upload__team=None)
     visible = visible.select_related("upload", "upload__deployment").defer("document")
-    visible = visible.order_by("-upload__created_at", "-upload_id", "-created_at", "-id")
-    said = "The newest reports of your teams"
-    if columns:
-        chosen = Upload.objects.select_related("deployment").get(public_id=columns[0].key.split(".")[0])
+    visible = visible.order_by(*NEWEST_FIRST)
+    if chosen is not None:
         visible = visible.exclude(upload=chosen)
-        if chosen.deployment and visible.filter(upload__deployment=chosen.deployment).exists():
-            visible = visible.filter(upload__deployment=chosen.deployment)
-            said = f"Other starts of {chosen.deployment.name}"
-    return said, newest_of_each(visible, MOST_CHOICES)
+        if chosen.deployment is not None:
+            others = newest_of_each(visible.filter(upload__deployment=chosen.deployment), MOST_CHOICES)
+            if others:
+                return chosen.deployment, others
+    return None, newest_of_each(visible, MOST_CHOICES)
 
 
 def _bar_words(column: Column) -> str:

@@ -31,7 +31,6 @@ MOST_LAUNCHES = 200
 MOST_STARTS = 50  # rows of the table; the drawing has all
 MOST_BUDGETS = 12
 MOST_PREDICTIONS = 12
-OTHERS = ("previous", "baseline")  # what a start is compared with
 PERIODS = {"35": "5 weeks", "182": "6 months", "all": "All"}
 
 
@@ -48,17 +47,15 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     deployment = find(request, public_id)
     if deployment.merged_into is not None:
         return redirect("deployment", public_id=deployment.merged_into.public_id)
-    series = series_of(deployment, most=MOST_LAUNCHES, unread=UNSHOWN)
+    series = series_of(deployment, most=MOST_LAUNCHES)
     period = request.GET.get("period", "all")
     shown = series.reports
     if period in ("35", "182"):
         since = timezone.now() - timedelta(days=int(period))
         shown = tuple(each for each in shown if each.upload.created_at >= since)
     starts = shown[:MOST_STARTS]
-    compared = Comparison.objects.filter(report__in=starts).select_related("previous__upload", "baseline__upload")
-    compared = compared.defer(
-        "explained", *(f"{other}__{column}" for other in OTHERS for column in ("document", *UNSHOWN))
-    )
+    compared = Comparison.objects.filter(report__in=starts).select_related("previous__upload")
+    compared = compared.defer("explained", *(f"previous__{column}" for column in ("document", *UNSHOWN)))
     comparisons = {each.report_id: each for each in compared}
     marks = dict(Comparison.objects.filter(report__in=shown).values_list("report_id", "marks"))
     baseline = (
@@ -175,7 +172,7 @@ def pin(deployment: Deployment, report: StoredReport, *, by: Any) -> Baseline:
     values = {"report": report, "pinned_by": by, "pinned_at": timezone.now()}
     baseline, _ = Baseline.objects.update_or_create(deployment=deployment, defaults=values)
     record(by, "baseline.pin", team=deployment.team, object=deployment.name, report=report.upload.public_id)
-    keep_against(series_of(deployment, most=MOST_STARTS, unread=UNSHOWN).reports, report)
+    keep_against(series_of(deployment, most=MOST_STARTS).reports, report)
     return baseline
 
 

@@ -78,31 +78,31 @@ def _order(report: StoredReport) -> tuple[Any, int]:
     return report.upload.created_at, report.upload_id
 
 
+UNSHOWN = tuple(f"upload__{column}" for column in ("tags", "phases", "known", "files", "masked"))
+"""Columns of an upload that no list of launches shows, each a JSON text to be read."""
+
+NEWEST_FIRST = ("-upload__created_at", "-upload_id", "-created_at", "-id")
+"""The newest upload first, of each the newest report."""
+
+
 def reports_of(deployment: Deployment) -> QuerySet[StoredReport]:
-    """All reports on a deployment's uploads, newest upload first, without their documents."""
+    """All reports on a deployment's uploads, newest first, without their documents and what no list shows."""
     return (
         StoredReport.objects.filter(upload__deployment=deployment, upload__deleted_at=None, launch_count__gt=0)
         .select_related("upload")
         .prefetch_related("upload__uploader")  # hundreds of launches are a few people's
-        .defer("document")
-        .order_by("-upload__created_at", "-upload_id", "-created_at", "-id")
+        .defer("document", *UNSHOWN)
+        .order_by(*NEWEST_FIRST)
     )
 
 
-UNSHOWN = tuple(f"upload__{column}" for column in ("tags", "phases", "known", "files", "masked"))
-"""Columns of an upload that no list shows, each a JSON text to be read."""
-
-
-def series_of(deployment: Deployment, most: int, *, unread: tuple[str, ...] = ()) -> Series:
-    """The newest launches of a deployment. An upload diagnosed again by a newer engine counts once.
-
-    unread  columns to leave out where hundreds of launches are listed
-    """
-    return Series(newest_of_each(reports_of(deployment).defer("document", *unread), most))
+def series_of(deployment: Deployment, most: int) -> Series:
+    """The newest launches of a deployment. An upload diagnosed again by a newer engine counts once."""
+    return Series(newest_of_each(reports_of(deployment), most))
 
 
 def newest_of_each(reports: QuerySet[StoredReport], most: int) -> tuple[StoredReport, ...]:
-    """The first report of each upload in a list that is in the order of `reports_of`."""
+    """The first report of each upload in a list that is in the order of NEWEST_FIRST."""
     newest: dict[int, StoredReport] = {}
     for report in reports[: 2 * most]:
         newest.setdefault(report.upload_id, report)

@@ -14,6 +14,7 @@ from ingest.models import Upload
 from reports.alerts import Thresholds
 from reports.alerts_findings import set_state, wake_muted
 from reports.deployments import pin
+from reports.deployments_series import series_of
 from reports.deployments_watch import watch_report
 from reports.models import Alert, Comparison, Prediction, TrackedFinding
 from teams.deployments import merge_deployments
@@ -118,6 +119,14 @@ def test_a_pinned_baseline_reads_no_more_documents_to_show_the_starts(world: Wor
     Comparison.objects.update(pinned=None)  # as rows of before: they are worked out for the page, alike
     assert [(start.change, start.moved, start.tokens_change) for start in reader.get(page).context["starts"]] == kept
     assert documents_read() > before
+
+
+def test_a_series_reads_nothing_of_its_uploads_that_no_list_shows(world: World) -> None:
+    deployment = world.launch().upload.deployment
+    assert deployment is not None
+    with CaptureQueriesContext(connection) as asked:
+        assert len(series_of(deployment, most=50).reports) == 1
+    assert not any('"ingest_upload"."phases"' in each["sql"] for each in asked)
 
 
 def test_another_baseline_and_a_baseline_that_is_stored_anew_change_what_is_said(world: World) -> None:
