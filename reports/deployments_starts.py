@@ -88,14 +88,20 @@ def _worked_out(reports: Sequence[StoredReport], baseline: StoredReport) -> Iter
 
 def beside_pinned(report: StoredReport, launch: Launch, baseline: StoredReport, pinned: Launch) -> dict[str, Any]:
     """What a comparison keeps of a report's launch beside that of a baseline."""
+    return {"pinned": baseline} | {
+        f"pinned_{name}": value for name, value in beside(report, launch, baseline, pinned).items()
+    }
+
+
+def beside(report: StoredReport, launch: Launch, base: StoredReport, before: Launch) -> dict[str, Any]:
+    """What is said of a report's launch beside another: what changed, what that moved, and KV tokens as a ratio."""
     ratio = None
-    if baseline.kv_tokens and report.kv_tokens is not None and came_up(launch):
-        ratio = report.kv_tokens / baseline.kv_tokens - 1
+    if base.kv_tokens and report.kv_tokens is not None and came_up(launch):
+        ratio = report.kv_tokens / base.kv_tokens - 1
     return {
-        "pinned": baseline,
-        "pinned_change": change_words(pinned, launch),
-        "pinned_moved": moved_words(pinned, launch)[:300],
-        "pinned_tokens_change": ratio,
+        "change": change_words(before, launch),
+        "moved": moved_words(before, launch)[:300],
+        "tokens_change": ratio,
     }
 
 

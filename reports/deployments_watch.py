@@ -10,14 +10,13 @@ from django.dispatch import receiver
 
 from ingest.models import StoredReport
 from ingest.signals import report_stored
-from kvdiag.diagnosis.endings import came_up
 from reports import alerts_findings, deployments_changes
 from reports.alerts import Thresholds, worth_telling
 from reports.alerts_sending import send_alert
 from reports.dashboard_search import remember
 from reports.deployments_predictions import keep_remedies, settle_predictions
 from reports.deployments_series import SPARK_LENGTH, Series, hardware_of, join, series_of
-from reports.deployments_starts import beside_pinned
+from reports.deployments_starts import beside, beside_pinned
 from reports.models import Alert, Baseline, Comparison
 from teams.audit import person_name
 from teams.models import Deployment
@@ -78,11 +77,8 @@ def compare(deployment: Deployment, series: Series, report: StoredReport, launch
     values: dict[str, Any] = {"previous": previous, "baseline": baseline, "pinned": None, "change": "first start"}
     if previous is not None:
         before = deployments_changes.launch_of(previous.document) or {}
-        values["change"] = deployments_changes.change_words(before, launch)
+        values |= beside(report, launch, previous, before)
         values["marks"] = deployments_changes.marks_between(before, launch)
-        values["moved"] = deployments_changes.moved_words(before, launch)[:300]
-        if previous.kv_tokens and report.kv_tokens is not None and came_up(launch):
-            values["tokens_change"] = report.kv_tokens / previous.kv_tokens - 1
     if baseline is not None:
         pinned_launch = deployments_changes.launch_of(baseline.document) or {}
         values |= beside_pinned(report, launch, baseline, pinned_launch)
