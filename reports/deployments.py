@@ -66,7 +66,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     )
     pinned = baseline.report if baseline and baseline.report.upload.deleted_at is None else None
     rows = against_baseline(starts, comparisons, pinned) if pinned else against_previous(starts, comparisons)
-    times = times_of(starts)
+    times = times_of([*starts, baseline.report] if baseline else starts)
     predictions = list(predictions_of(deployment)[:MOST_PREDICTIONS])
     context = {
         "section": "dashboard",
