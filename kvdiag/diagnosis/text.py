@@ -381,7 +381,7 @@ class _Terminal:
     def _row(self, name: str, size: float, opening: float | None, basis: str | None, lines: list[Any]) -> str:
         """One line of the table; without `opening`, what is no share of the first reading has no percentage."""
         share = size / opening if opening else 0.0
-        bar = "█" * max(0, round(24 * share)) or ("▏" if opening and size > 0.005 else "")
+        bar = "█" * round(24 * min(max(share, 0), 1)) or ("▏" if opening and size > 0.005 else "")
         where = " ".join(line_reference(x, self.names) for x in lines[:4] if x is not None)
         percent = "" if opening is None else f"{signed(100 * share, 1)}%"
         return f"  {name:<26}{signed(size, 2):>9}  {percent:>6}  {bar:<24} {basis or '':<8} {where}".rstrip()

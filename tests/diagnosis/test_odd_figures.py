@@ -10,6 +10,7 @@ import pytest
 
 from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.lines import Log
+from kvdiag.diagnosis.text import render
 
 LOG = (Path(__file__).parent.parent / "corpus" / "kimi-k25-8gpu" / "log.txt").read_text()
 
@@ -28,6 +29,9 @@ def document(text: str) -> dict[str, Any]:
         ("context_len=", r"context_len=\d+"),
         ("avail mem=", r"avail mem=[\d.]+"),
         ("#tokens: ", r"#tokens: \d+"),
+        ("elapsed=", r"elapsed=[\d.]+"),
+        ("max_running_requests=", r"max_running_requests=\d+"),
+        ("page_size=", r"page_size=\d+"),
     ],
 )
 def test_a_figure_without_sense_breaks_no_report_and_no_rule(
@@ -36,8 +40,19 @@ def test_a_figure_without_sense_breaks_no_report_and_no_rule(
     text, count = re.subn(expression, what + figure, LOG)
     assert count
     with caplog.at_level(logging.ERROR):
-        assert document(text)["launches"]
+        (launch,) = document(text)["launches"]
     assert not caplog.records
+    for remedy in (remedy for finding in launch["findings"] for remedy in finding["remedies"]):
+        if remedy["flag"] == "--mem-fraction-static" and remedy["to"]:
+            assert 0 < float(remedy["to"]) < 1
+        if remedy["flag"] == "--max-total-tokens" and remedy["to"]:
+            assert int(remedy["to"]) > 0
+
+
+def test_a_bar_is_no_longer_than_its_column_whatever_its_share() -> None:
+    odd = re.sub(r"(Load weight begin. avail mem=)[\d.]+", r"\g<1>1e-300", LOG)
+    shown = render(diagnose(Log("log.txt", io.BytesIO(odd.encode()))), "text")
+    assert max(line.count("█") for line in shown.splitlines()) <= 24
 
 
 def test_marks_that_turn_the_direction_of_text_reach_no_report() -> None:

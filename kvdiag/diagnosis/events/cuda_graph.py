@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.events.pattern import DECIMAL, GIB, NUMBER, Event, read_from
+from kvdiag.diagnosis.events.pattern import AMOUNT, DECIMAL, GIB, NUMBER, Event, read_from
 from kvdiag.diagnosis.units import Bytes
 
 _SOURCE = "sglang/srt/model_executor/cuda_graph_runner.py, model_runner.py: init_device_graphs()"
@@ -15,7 +15,7 @@ _STEP = r"\(step (\d+)\)|step=(\d+)"
     literals=("raph begin", " extend begin"),
     fields={
         "kind": rf"{_KIND}begin",
-        "available": rf"avail mem={GIB}",
+        "available": rf"avail mem={AMOUNT}",
         "sizes": r"(?:bs|num_tokens)=\[([\d, ]*)\]",
         "backend": r"backend=(\w+)",
         "tokens_per_request": r"num_tokens_per_(?:bs|req)=(\d+)",
@@ -75,7 +75,7 @@ class GraphBegin(Event):
     literals=("raph end", " extend end"),
     fields={
         "kind": rf"{_KIND}end",
-        "available": rf"avail mem={GIB}",
+        "available": rf"avail mem={AMOUNT}",
         "used": rf"mem usage={GIB}",
         "elapsed_s": rf"(?:elapsed=|elapsed: ){DECIMAL} ?s",
         "sizes": r"(?:bs|num_tokens)=\[([\d, ]*)\]",

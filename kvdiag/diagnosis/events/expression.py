@@ -19,14 +19,16 @@ SHORT = 1_024
 # bounded, or a line of nothing else takes time that grows with its square; more of them make no figure anyway.
 _DECIMAL = r"-?\d{1,24}(?:\.\d{1,24})?"
 NUMBER = r"(-?\d[\d_,]{0,31})"
+COUNT = r"(\d[\d_,]{0,31})"  # never below zero: a print that is says nothing
 DECIMAL = rf"({_DECIMAL}(?:e-?\d{{1,4}})?)"
 GIB = rf"({_DECIMAL}(?:e-?\d{{1,4}})?) ?GB"
+AMOUNT = rf"({_DECIMAL.removeprefix('-?')}(?:e-?\d{{1,4}})?) ?GB"  # of memory that is there: never below zero
 MIB = rf"({_DECIMAL}) ?(Mi?B)"
 SIZE = rf"({_DECIMAL}) ?(bytes|[KMGTPE]i?B)"
 WORD = r"([\w.+/-]*\w)"
 SIZES = r"\[([\d, ]*)\]"
 
-_FIGURES = {text: re.compile(text) for text in (NUMBER, DECIMAL, GIB, MIB, SIZE, WORD, SIZES)}
+_FIGURES = {text: re.compile(text) for text in (NUMBER, COUNT, DECIMAL, GIB, AMOUNT, MIB, SIZE, WORD, SIZES)}
 _ESCAPED = re.compile(r"\\([^\w\s])")
 _ONE = re.compile(r"\\.|\[(?:\\.|[^\]])*\]")  # what stands for one character
 _REPEATS = re.compile(r"[*+]|\{\d*,\d*\}")

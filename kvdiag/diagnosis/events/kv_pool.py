@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.events.pattern import DECIMAL, GIB, NUMBER, Event, read_from
+from kvdiag.diagnosis.events.pattern import AMOUNT, COUNT, DECIMAL, GIB, NUMBER, Event, read_from
 from kvdiag.diagnosis.events.platform import VirtualSize
 from kvdiag.diagnosis.units import Bytes
 
@@ -64,10 +64,10 @@ class KVAccuracyNotice(Event):
     fields={
         "label": r"(?:^|\] ?)([A-Za-z][\w. -]{0,60}?) KV Cache is allocated",
         "dtype": r"dtype: (torch\.\w+)",
-        "tokens": rf"#tokens: {NUMBER}",
-        "k": rf"K size: {GIB}",
-        "v": rf", V size: {GIB}",
-        "kv": rf"KV size: {GIB}",
+        "tokens": rf"#tokens: {COUNT}",
+        "k": rf"K size: {AMOUNT}",
+        "v": rf", V size: {AMOUNT}",
+        "kv": rf"KV size: {AMOUNT}",
     },
     samples={
         "0.4.1..0.4.1": "KV Cache is allocated. K size: 1.42 GB, V size: 1.42 GB.",
@@ -132,10 +132,10 @@ class KVPoolAllocated(Event):
     fields={
         "label": r"(?:^|\] ?)([A-Za-z][\w. -]{0,60}?) KV Cache VA upper bound",
         "dtype": r"dtype: (torch\.\w+)",
-        "tokens": rf"#tokens: {NUMBER}",
-        "k": rf"K size: {GIB}",
-        "v": rf", V size: {GIB}",
-        "kv": rf"KV size: {GIB}",
+        "tokens": rf"#tokens: {COUNT}",
+        "k": rf"K size: {AMOUNT}",
+        "v": rf", V size: {AMOUNT}",
+        "kv": rf"KV size: {AMOUNT}",
     },
     samples={
         "0.5.19..0.5.23": (
@@ -179,9 +179,9 @@ class KVPoolReserved(VirtualSize):
     fields={
         "model": r"sizing: (draft)",
         "dtype": r"dtype: (torch\.\w+)",
-        "tokens": rf"#tokens: {NUMBER}",
-        "size": rf"KV size: {GIB}",
-        "available": rf"avail mem={GIB}",
+        "tokens": rf"#tokens: {COUNT}",
+        "size": rf"KV size: {AMOUNT}",
+        "available": rf"avail mem={AMOUNT}",
     },
     samples={
         "0.5.17..0.5.23": "Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 392920,"
@@ -377,9 +377,9 @@ class SlidingWindowPool(Event):
 @read_from(
     r"SWAKVPool mem usage:",
     fields={
-        "size": rf"mem usage: {GIB}",
-        "swa_tokens": rf"swa size: {NUMBER}",
-        "full_tokens": rf"full size: {NUMBER}",
+        "size": rf"mem usage: {AMOUNT}",
+        "swa_tokens": rf"swa size: {COUNT}",
+        "full_tokens": rf"full size: {COUNT}",
     },
     samples={
         "0.5.3..0.5.6": "SWAKVPool mem usage: 36.69140625 GB, swa size: 171008, full size: 213761",
@@ -413,11 +413,11 @@ class SlidingWindowRing(Event):
 @read_from(
     r"Mamba Cache is allocated\.",
     fields={
-        "slots": rf"max_mamba_cache_size: {NUMBER}",
-        "conv": rf"conv_state size: {GIB}",
-        "ssm": rf" ssm_state size: {GIB}",
-        "intermediate_ssm": rf"intermediate_ssm_state_cache size: {GIB}",
-        "intermediate_conv": rf"intermediate_conv_window_cache size: {GIB}",
+        "slots": rf"max_mamba_cache_size: {COUNT}",
+        "conv": rf"conv_state size: {AMOUNT}",
+        "ssm": rf" ssm_state size: {AMOUNT}",
+        "intermediate_ssm": rf"intermediate_ssm_state_cache size: {AMOUNT}",
+        "intermediate_conv": rf"intermediate_conv_window_cache size: {AMOUNT}",
     },
     samples={
         "0.5.2..0.5.2": "Mamba Cache is allocated. conv_state size: 0.03GB, ssm_state size: 1.50GB ",
@@ -697,7 +697,7 @@ class UnifiedPool(Event):
 
 @read_from(
     r"Memory pool end\.",
-    fields={"available": rf"avail mem={GIB}"},
+    fields={"available": rf"avail mem={AMOUNT}"},
     samples={"0.2.15..0.5.23": "Memory pool end. avail mem=11.28 GB"},
     source=_RUNNER,
 )

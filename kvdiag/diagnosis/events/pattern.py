@@ -6,6 +6,7 @@ own, so that SGLang may add or reorder `key=value` parts without harm.
 
 from __future__ import annotations
 
+import math
 import re
 import types
 import typing
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kvdiag.diagnosis.events.expression import (
+    AMOUNT,
+    COUNT,
     DECIMAL,
     GIB,
     MIB,
@@ -402,9 +405,10 @@ def _integer(text: str) -> int | None:
 
 def _real(text: str) -> float | None:
     try:
-        return float(text) if len(text) <= 40 else None
+        value = float(text) if len(text) <= 40 else math.nan
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 # Lines to events
@@ -529,6 +533,8 @@ def field_names(event: type[Event]) -> list[str]:
 
 
 __all__ = [
+    "AMOUNT",
+    "COUNT",
     "DECIMAL",
     "DECLARATIONS",
     "GIB",

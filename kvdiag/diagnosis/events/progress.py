@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.events.pattern import GIB, Event, read_from
+from kvdiag.diagnosis.events.pattern import AMOUNT, Event, read_from
 from kvdiag.diagnosis.units import Bytes
 
 
@@ -12,7 +12,7 @@ from kvdiag.diagnosis.units import Bytes
     fields={
         "kind": r"(?:Capturing|Compiling) (batches|num tokens|prefill shape)",
         "size": r"(?:bs|num_tokens)=(\d+)",
-        "available": rf"avail_mem={GIB}",
+        "available": rf"avail_mem={AMOUNT}",
         "done": r"\| *(\d+)/\d+ \[",
         "total": r"\| *\d+/(\d+) \[",
     },

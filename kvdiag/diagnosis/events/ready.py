@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.events.pattern import DECIMAL, GIB, NUMBER, Event, read_from
+from kvdiag.diagnosis.events.pattern import AMOUNT, COUNT, DECIMAL, NUMBER, Event, read_from
 from kvdiag.diagnosis.units import Bytes
 
 
@@ -12,12 +12,12 @@ from kvdiag.diagnosis.units import Bytes
     literals=("max_total_num_tokens=",),
     excludes=("server_args=", "[unified-memory-pool]", "eak detected", "eak Detected", "available_size=", "MLX stub"),
     fields={
-        "tokens": rf"max_total_num_tokens={NUMBER}",
+        "tokens": rf"max_total_num_tokens={COUNT}",
         "chunked_prefill_size": rf"chunked_prefill_size={NUMBER}",
-        "max_prefill_tokens": rf"max_prefill_tokens={NUMBER}",
-        "max_running_requests": rf"max_running_requests={NUMBER}",
-        "context_len": rf"context_len={NUMBER}",
-        "available": rf"available_[gc]pu_mem={GIB}",
+        "max_prefill_tokens": rf"max_prefill_tokens={COUNT}",
+        "max_running_requests": rf"max_running_requests={COUNT}",
+        "context_len": rf"context_len={COUNT}",
+        "available": rf"available_[gc]pu_mem={AMOUNT}",
     },
     samples={
         "0.2.15..0.4.1": "max_total_num_tokens=16384, max_prefill_tokens=16384, max_running_requests=2049,"

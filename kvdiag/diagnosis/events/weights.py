@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.events.pattern import DECIMAL, GIB, NUMBER, SIZE, ByteCount, Event, read_from
+from kvdiag.diagnosis.events.pattern import AMOUNT, DECIMAL, GIB, NUMBER, SIZE, ByteCount, Event, read_from
 from kvdiag.diagnosis.units import Bytes
 
 _SOURCE = "sglang/srt/model_executor/model_runner.py: load_model()"
@@ -10,7 +10,7 @@ _SOURCE = "sglang/srt/model_executor/model_runner.py: load_model()"
 
 @read_from(
     r"Load weight begin\.",
-    fields={"available": rf"avail mem={GIB}"},
+    fields={"available": rf"avail mem={AMOUNT}"},
     samples={"0.2.15..0.5.23": "Load weight begin. avail mem=94.04 GB"},
     source=_SOURCE,
 )
@@ -29,7 +29,7 @@ class WeightsBegin(Event):
         "quantization": r"quant=([\w.-]+)",
         "bits": rf"bits={NUMBER}",
         "format": r"fmt=([\w.-]+)",
-        "available": rf"avail mem={GIB}",
+        "available": rf"avail mem={AMOUNT}",
         "used": rf"mem usage={GIB}",
         "elapsed_s": rf"elapsed={DECIMAL}",
     },
@@ -125,7 +125,7 @@ class ShardProgress(Event):
 
 @read_from(
     r"Update weights begin\.|Update engine weights online from disk begin\.",
-    fields={"available": rf"avail mem={GIB}"},
+    fields={"available": rf"avail mem={AMOUNT}"},
     samples={
         "0.2.15..0.3.6": "Update weights begin. avail mem=10.20 GB",
         "0.4.0..0.5.23": "Update engine weights online from disk begin. avail mem=10.20 GB",
@@ -141,7 +141,7 @@ class OnlineUpdateBegin(Event):
 @read_from(
     r"LoRA adapter (?:un)?loading (?:starts|completes)",
     literals=("LoRA adapter loading ", "LoRA adapter unloading "),
-    fields={"action": r"LoRA adapter (\w+ \w+)", "available": rf"avail mem={GIB}"},
+    fields={"action": r"LoRA adapter (\w+ \w+)", "available": rf"avail mem={AMOUNT}"},
     samples={
         "0.4.9..0.5.23": (
             "LoRA adapter loading starts: LoRARef(lora_id=a, lora_name=b). avail mem=10.20 GB",

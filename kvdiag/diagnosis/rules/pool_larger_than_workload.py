@@ -29,7 +29,7 @@ def check(case: Case) -> Iterator[Finding]:
     if not tokens or not context or not limit or cap(case) is not None:
         return
     most = limit * context
-    if most > case.thresholds.workload_share * tokens:
+    if most <= 0 or most > case.thresholds.workload_share * tokens:
         return
     size = cell(case)
     spare = None if size is None else round((tokens - most) * (size.target + size.draft))

@@ -17,6 +17,7 @@ from kvdiag.diagnosis.events.kv_pool import (
 from kvdiag.diagnosis.events.libraries import KernelResourceShort
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import NotUnderstood
+from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.requests import TokenSlotsExhausted
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
 from kvdiag.diagnosis.events.weights import WeightsLoaded
@@ -214,6 +215,29 @@ def test_figures_of_absurd_length_are_no_figures() -> None:
     )
     assert isinstance(events[0], KVPoolAllocated)
     assert (events[0].tokens, events[0].size) == (None, None)
+
+
+def test_a_time_beyond_every_float_is_no_time() -> None:
+    event = read(WeightsLoaded, "Load weight end. elapsed=1e400 s, type=A, avail mem=6.00 GB, mem usage=1.00 GB.")
+    assert (event.elapsed_s, event.available) == (None, 6 * GIB)
+
+
+def test_what_is_free_or_counted_is_never_below_zero() -> None:
+    loaded = read(WeightsLoaded, "Load weight end. type=A, avail mem=-6.00 GB, mem usage=-0.25 GB.")
+    assert (loaded.available, loaded.used) == (None, -GIB // 4)
+    pool = read(KVPoolAllocated, "KV Cache is allocated. #tokens: -5, K size: -1.50 GB, V size: 1.25 GB")
+    assert (pool.tokens, pool.size) == (None, None)
+    limits = read(
+        ServerLimits,
+        "max_total_num_tokens=159277, chunked_prefill_size=-1, max_prefill_tokens=16384, max_running_requests=-5,"
+        " context_len=131072, available_gpu_mem=-7.43 GB",
+    )
+    assert (limits.tokens, limits.chunked_prefill_size, limits.max_running_requests, limits.available) == (
+        159277,
+        -1,
+        None,
+        None,
+    )
 
 
 def test_a_renamed_line_is_shown_as_not_understood() -> None:
