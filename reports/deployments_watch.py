@@ -74,7 +74,9 @@ def compare(deployment: Deployment, series: Series, report: StoredReport, launch
     previous = series.before(report)
     pinned = Baseline.objects.filter(deployment=deployment).select_related("report__upload").first()
     baseline = pinned.report if pinned and pinned.report.upload_id != report.upload_id else None
-    values: dict[str, Any] = {"previous": previous, "baseline": baseline, "pinned": None, "change": "first start"}
+    # all of them: the launch before may have gone to the trash since
+    values: dict[str, Any] = {"previous": previous, "baseline": baseline, "pinned": None}
+    values |= {"change": "first start", "moved": "", "tokens_change": None, "marks": [], "explained": {}}
     if previous is not None:
         before = deployments_changes.launch_of(previous.document) or {}
         values |= beside(report, launch, previous, before)

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ingest.models import Upload
+from reports import sharing_trash
 from reports.alerts import Thresholds
 from reports.alerts_findings import set_state, wake_muted
 from reports.deployments import pin
@@ -207,6 +208,16 @@ def test_strangers_and_other_teams_are_offered_nothing_of_a_team(world: World) -
         answer = signed_in(reader).get("/compare/", {"r": loose.public_id})
         assert answer.context["choices"] == []
         assert 'placeholder="http://testserver/r/' in answer.content.decode()
+
+
+def test_a_start_whose_other_is_in_the_trash_is_a_first_start_in_every_figure(world: World) -> None:
+    first, second = world.launch(fraction=0.85, tokens=100_000), world.launch(fraction=0.88, tokens=120_000)
+    assert Comparison.objects.get(report=second).tokens_change == pytest.approx(0.2)
+    sharing_trash.to_trash(first.upload, by=world.alice)
+    told = Comparison.objects.get(report=second)
+    assert (told.change, told.moved, told.tokens_change) == ("first start", "", None)
+    assert (told.marks, told.explained) == ([], {})
+    assert Deployment.objects.get().last_tokens_change is None
 
 
 def test_nothing_changed_is_said_as_well(world: World) -> None:
