@@ -40,9 +40,6 @@ def hide(upload: Upload, text: str, *, by: Any) -> int:
         raise Refused("This text is hidden already.")
     mask = "*" * len(text.encode())
     found = 0
-    upload.refresh_from_db(fields=["state"])
-    if upload.state != State.READY:
-        raise Refused("The log is still to be read, which would show the text again. Hide it once the report is there.")
 
     def masked(value: Any) -> Any:
         nonlocal found
@@ -59,6 +56,10 @@ def hide(upload: Upload, text: str, *, by: Any) -> int:
     with transaction.atomic():
         # as it is now: what was hidden a moment ago must not come back with an older copy of the row
         upload = Upload.objects.select_for_update().get(pk=upload.pk)
+        if upload.state != State.READY:
+            raise Refused(
+                "The log is still to be read, which would show the text again. Hide it once the report is there."
+            )
         _rewrite_rows(upload, masked)
         remember_upload(upload)
         record(by, "report.hide", team=upload.team, object=upload.public_id, characters=len(text))
