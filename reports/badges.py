@@ -64,7 +64,10 @@ def make_badge(deployment: Deployment, *, by: Any, form: str = "") -> tuple[Badg
         "made_by_name": person_name(by)[:150],
     }
     with transaction.atomic():
-        Deployment.objects.select_for_update().get(pk=deployment.pk)  # two that make one at once: the later one stays
+        # two that make one at once: the later one stays
+        held = Deployment.objects.select_for_update().get(pk=deployment.pk)
+        if held.merged_into_id is not None:
+            raise Refused("This deployment is part of another now; make the badge there.")
         badge, is_new = Badge.objects.get_or_create(
             token_hash=hash_secret(token), defaults={"deployment": deployment, **values}
         )

@@ -279,9 +279,10 @@ def read_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
 def make_badge(request: HttpRequest, deployment_id: Path[Id]) -> Any:
     """A picture for a README that says how the newest start ended, and nothing else. An earlier one ends."""
     user, deployment = asked_for(request, deployment_id, Action.SHARE)
-    if deployment.merged_into_id is not None:
-        raise No(422, "invalid", "This deployment is part of another now; make the badge there.")
-    badge, token = badges.make_badge(deployment, by=user)
+    try:
+        badge, token = badges.make_badge(deployment, by=user)
+    except badges.Refused as refused:
+        raise No(422, "invalid", str(refused)) from None
     return Status(201, badge_shown(badge, absolute(request, badges.address_of(token))))
 
 

@@ -182,6 +182,11 @@ def test_a_merged_deployments_badge_shows_where_its_launches_went(world: World) 
     assert sheet["Location"] == f"/deployments/{target.public_id}/badge/"
     badges.end_badges(target, by=world.bob)
     assert words(path) == "kvdiag unknown"
+    with pytest.raises(badges.Refused, match="part of another now"):  # also with a copy from before the merge
+        badges.make_badge(source, by=world.bob)
+    keyed = Client(headers={"Authorization": f"Bearer {key_of(world, world.bob)}"})
+    assert keyed.post(f"/api/v1/deployments/{source.public_id}/badge").status_code == 422
+    assert not Badge.objects.filter(ended_at=None).exists()
 
 
 def test_the_api_makes_and_ends_it(world: World) -> None:
