@@ -20,10 +20,10 @@ from reports import opinions, sharing_trash
 from reports.cursor import page
 from reports.dashboard import with_reports
 from reports.dashboard_search import found_reports
-from reports.finding_cards import anchor_of
 from reports.deployments_changes import explain, launch_of
 from reports.deployments_predictions import NothingToKeep, keep_scenario
 from reports.document import launches, listed
+from reports.finding_cards import anchor_of
 from reports.stored import log_files
 from reports.what_if import answer
 from teams import access
