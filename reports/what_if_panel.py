@@ -16,12 +16,12 @@ Narrow = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def panel_of(
-    page: ReportPage, given: Mapping[str, str], launch: Launch | None = None, narrow: Narrow = dict
+    page: ReportPage, given: Mapping[str, str], launch: Launch | None = None, narrow: Narrow | None = None
 ) -> dict[str, Any]:
     """What the panel's templates need: knobs where the address puts them, and the scenario's words.
 
     launch  the one to reckon with, where the page shows less of it
-    narrow  takes from an answer what the reader may not see
+    narrow  of a link's readers: takes from an answer what they may not see
     """
     if not page.what_if:
         return {"knobs": []}
@@ -29,8 +29,8 @@ def panel_of(
     asked = asked_of(given, knobs)
     found, status = answer(launch or page.launch, asked, page.budget)
     if status == 200:
-        known = _arguments(page.launch) if launch is None else {}
-        scenario = shown_scenario(narrow(found), is_observed=not asked, arguments=known)
+        told, arguments = _told(found, page.launch, narrow)
+        scenario = shown_scenario(told, is_observed=not asked, arguments=arguments)
     else:
         scenario = refused_scenario(found["error"])
     return {
@@ -40,8 +40,9 @@ def panel_of(
     }
 
 
-def _arguments(launch: Launch) -> dict[str, Any]:
-    return dig(launch, "arguments") or {}
+def _told(found: dict[str, Any], launch: Launch, narrow: Narrow | None) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """An answer as its reader may see it, and the launch's arguments: not all of a link's readers may see them."""
+    return (found, dig(launch, "arguments")) if narrow is None else (narrow(found), None)
 
 
 def panel_answer(launch: Launch, given: Mapping[str, str], narrow: Narrow | None = None) -> tuple[dict[str, Any], int]:
@@ -49,10 +50,9 @@ def panel_answer(launch: Launch, given: Mapping[str, str], narrow: Narrow | None
     found, status = answer(launch, given)
     if status != 200:
         return found, status
-    known = _arguments(launch) if narrow is None else {}  # of a link's readers, not all may see the arguments
-    found = narrow(found) if narrow else found
-    is_observed = not set(given) - {"launch"}
-    return found | {"shown": shown_scenario(found, is_observed=is_observed, arguments=known).to_json()}, status
+    told, arguments = _told(found, launch, narrow)
+    shown = shown_scenario(told, is_observed=not set(given) - {"launch"}, arguments=arguments)
+    return told | {"shown": shown.to_json()}, status
 
 
 def scenario_query(page: ReportPage, given: Mapping[str, str]) -> str:
