@@ -18,16 +18,13 @@ from ingest.models import State, StoredReport, Upload
 from ingest.sender import sent_it
 from reports import sharing_links
 from reports.document import listed
-from reports.log_excerpt import excerpt, viewer_data
 from reports.models import ShareLink
 from reports.page import ReportPage
 from reports.sharing_links import What, Who, Wish
 from reports.sharing_panel import shared_panel
 from reports.sharing_scope import facts_only
 from reports.sharing_tools import may_share
-from reports.steps import PHASE_NAMES
-from reports.stored import line_texts
-from reports.stored import log_files as stored_files
+from reports.stored import log_context
 from teams import access
 from teams.access import Action
 from teams.tokens import LINK_BYTES, form_seed, new_secret
@@ -241,15 +238,6 @@ def shared_context(request: HttpRequest, link: ShareLink, stored: StoredReport, 
     if with_log:
         context |= log_context(link.upload, document)
     return context | shared_panel(request, link, stored, page)
-
-
-def log_context(upload: Upload, document: dict[str, Any]) -> dict[str, Any]:
-    """The log viewer's part of the page, of a link that shows the log."""
-    files = stored_files(upload)
-    data = viewer_data(document)
-    fetch = (lambda refs: line_texts(files, refs)) if files else None
-    phases = dict.fromkeys((phase[0], PHASE_NAMES.get(phase[0], phase[0])) for phase in data["phases"])
-    return {"can_log": bool(files), "log_items": excerpt(document, fetch), "log_data": data, "log_phases": list(phases)}
 
 
 def _enter(request: HttpRequest, link: ShareLink, token: str) -> HttpResponse:

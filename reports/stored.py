@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.http import Http404, HttpRequest
 
 from ingest.arrival import folder_of
 from ingest.models import StoredReport, Upload
 from ingest.views import upload_of
-from reports.document import LineRef
+from reports.document import Document, LineRef
+from reports.log_excerpt import excerpt, marks_of, viewer_data
+from reports.steps import phase_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,23 @@ def line_texts(files: list[LogFile], refs: list[LineRef]) -> dict[LineRef, str]:
                     texts[by_line[number]] = text
             at = end + 1
     return texts
+
+
+def log_context(upload: Upload, document: Document) -> dict[str, Any]:
+    """The log viewer's part of a page: whether the log is kept, the lines shown first, what its script needs."""
+    files = log_files(upload)
+
+    def fetch(refs: list[LineRef]) -> dict[LineRef, str]:
+        return line_texts(files, refs)
+
+    marks = marks_of(document)
+    data = viewer_data(document, marks)
+    return {
+        "can_log": bool(files),
+        "log_items": excerpt(document, fetch if files else None, marks),
+        "log_data": data,
+        "log_phases": list(dict.fromkeys((phase[0], phase_name(phase[0])) for phase in data["phases"])),
+    }
 
 
 def report_of(request: HttpRequest, public_id: str) -> tuple[Upload, StoredReport]:

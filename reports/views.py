@@ -17,12 +17,10 @@ from ingest.views import progress_page, upload_of
 from reports import stored
 from reports.budget import card_of
 from reports.document import LineRef, dig, launches, listed
-from reports.log_excerpt import excerpt, marks_of, viewer_data
 from reports.log_search import BadPattern, search
 from reports.page import ReportPage
 from reports.pools import POOLS
 from reports.sharing_tools import tools_of
-from reports.steps import phase_name
 from reports.what_if_panel import panel_answer, panel_of, scenario_query
 
 
@@ -52,37 +50,20 @@ def page_of(request: HttpRequest, upload: Upload, document: dict[str, Any]) -> R
     return ReportPage(document, number, name=upload.name)
 
 
-def page_context(
-    page: ReportPage, asked: Mapping[str, str], *, upload: Upload, with_log: bool = True, base: str = "/r/"
-) -> dict[str, Any]:
-    """What the report's templates need.
-
-    asked     the address's settings for the what-if panel
-    with_log  False where the reader may see figures only: then not even the lines that are evidence are fetched
-    base      the address below which the report's parts are answered
-    """
-    files = stored.log_files(upload) if with_log else []
-
-    def fetch(refs: list[LineRef]) -> dict[LineRef, str]:
-        return stored.line_texts(files, refs)
-
-    marks = marks_of(page.document)
-    data = viewer_data(page.document, marks)
+def page_context(page: ReportPage, asked: Mapping[str, str], *, upload: Upload) -> dict[str, Any]:
+    """What the report's templates need; `asked` are the address's settings for the what-if panel."""
     return {
         "page": page,
         "section": "report",
         "upload": upload,
         "public_id": upload.public_id,
-        "report_url": f"{base}{upload.public_id}/",
-        "report_base": f"{base}{upload.public_id}",
-        "can_log": bool(files),
-        "log_data": data,
-        "log_items": excerpt(page.document, fetch if files else None, marks) if with_log else [],
-        "log_phases": list(dict.fromkeys((phase[0], phase_name(phase[0])) for phase in data["phases"])),
-        "log_why": "" if with_log else "The log is not part of this page: it shows figures and findings only.",
+        "report_url": f"/r/{upload.public_id}/",
+        "report_base": f"/r/{upload.public_id}",
         "extra_facts": _extra_facts(upload),
         "crumbs": _crumbs(upload),
-    } | panel_of(page, asked)
+        **stored.log_context(upload, page.document),
+        **panel_of(page, asked),
+    }
 
 
 def _extra_facts(upload: Upload) -> list[tuple[str, str]]:

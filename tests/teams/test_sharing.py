@@ -55,6 +55,16 @@ def test_a_facts_only_link_shows_figures_and_no_text_of_the_log(world: World, st
         assert hidden not in text.replace("&#x27;", "'"), hidden
 
 
+def test_a_link_with_the_log_names_the_phases_as_the_report_does(world: World) -> None:
+    made = worlds.document()
+    made["launches"][0]["phases"][1]["phase"] = "draft_weights"
+    stored = worlds.report(worlds.upload(team=world.team, uploader=world.bob, log="a line"), made)
+    _, address = link(world, stored, what=What.LOG)
+    pages = [Client().get(address), signed_in(world.bob).get(f"/r/{stored.upload.public_id}/")]
+    shared, own = (page.context["log_phases"] for page in pages)
+    assert shared == own and ("draft_weights", "Draft weights") in shared
+
+
 def test_a_facts_only_link_gives_no_line_of_the_log_by_any_address(world: World, stored: StoredReport) -> None:
     _, url = link(world, stored)
     assert Client().get(f"{url}log?from=1&to=3").status_code == 404
