@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +44,8 @@ MOST_UNREAD = 1_000  # lines that nothing reads; a log may hold a million, and a
 # Of a rank, of each kind that may come a hundred thousand times: the rest is counted, the last one kept.
 MOST_ALIKE = 64
 BATCHES = (PrefillBatch, DecodeBatch)
+# What is no such argument's value, whatever the log says: SGLang starts with none of them.
+_LEAST = dict.fromkeys(("tp_size", "pp_size", "dp_size", "ep_size", "nnodes", "page_size"), 1)
 REPEATED = (Retraction, RetractionAborted, HealthCheckFailed)
 FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)
 _BARS = (ShardProgress, CaptureProgress)
@@ -225,9 +228,11 @@ class Launch:
         return None
 
     def number_of(self, name: str) -> float | None:
-        """An argument that is a number."""
+        """An argument that is a number; None for one that it cannot be, such as a count of GPUs below one."""
         value = self.value(name)
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            return None
+        return None if value < _LEAST.get(name, value) or name == "mem_fraction_static" and value <= 0 else value
 
     @property
     def printed_fields(self) -> tuple[str, ...]:

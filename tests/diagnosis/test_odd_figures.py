@@ -21,7 +21,7 @@ def document(text: str) -> dict[str, Any]:
     return report.document
 
 
-@pytest.mark.parametrize("figure", ["nan", "inf", "-inf", "1e999", "1" + "0" * 30, "-5", "0"])
+@pytest.mark.parametrize("figure", ["nan", "inf", "-inf", "1e999", "1" + "0" * 30, "-5", "-0.5", "0"])
 @pytest.mark.parametrize(
     ("what", "expression"),
     [
@@ -32,6 +32,8 @@ def document(text: str) -> dict[str, Any]:
         ("elapsed=", r"elapsed=[\d.]+"),
         ("max_running_requests=", r"max_running_requests=\d+"),
         ("page_size=", r"page_size=\d+"),
+        ("tp_size=", r"tp_size=\d+"),
+        ("mem_fraction_static=", r"mem_fraction_static=[\d.]+"),
     ],
 )
 def test_a_figure_without_sense_breaks_no_report_and_no_rule(

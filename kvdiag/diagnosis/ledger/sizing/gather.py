@@ -73,7 +73,7 @@ def inputs_of(launch: Launch, ledgers: Sequence[Ledger], config: Mapping[str, ob
         measured=_measured(launch),
         reserved=_reserved(launch),
         post_capture=launch.has(PostCapturePool),
-        page_size=max(1, _whole(launch, "page_size") or 1),
+        page_size=_whole(launch, "page_size") or 1,
         tp=size["tp"],
         pp=size["pp"],
         dp=size["dp"],
