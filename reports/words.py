@@ -158,6 +158,11 @@ def sentence(text: Any) -> str:
     return said if not said or said.endswith((".", "?", "!", "…")) else f"{said}."
 
 
+def of_severity(count: int, severity: str) -> str:
+    """ "2 critical", "1 warning", "0 warnings": only the warning is a noun."""
+    return plural(count, severity) if severity == "warning" else f"{count:,} {severity}"
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """1 → "1 line", 2 → "2 lines"."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -79,8 +79,9 @@ class Verdict(Memory, Causes):
     def none_of(self) -> str:
         """The severities that no finding has, said in words: "0 critical, 0 warnings" reads as a check done."""
         found = {severity for severity, _ in self.counts}
-        names = {"critical": "0 critical", "warning": "0 warnings"}
-        return ", ".join(name for severity, name in names.items() if severity not in found)
+        return ", ".join(
+            words.of_severity(0, severity) for severity in ("critical", "warning") if severity not in found
+        )
 
     @cached_property
     def confidence(self) -> str:

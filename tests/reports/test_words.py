@@ -48,3 +48,10 @@ def test_a_model_is_called_by_its_last_name_and_a_repository_by_both(path: str, 
 ])  # fmt: skip
 def test_a_sentence_begins_and_ends_as_one(text: str, said: str) -> None:
     assert words.sentence(text) == said
+
+
+@pytest.mark.parametrize(("count", "severity", "said"), [
+    (0, "warning", "0 warnings"), (1, "warning", "1 warning"), (2, "critical", "2 critical"), (3, "advice", "3 advice")
+])  # fmt: skip
+def test_only_a_warning_is_counted_as_a_noun(count: int, severity: str, said: str) -> None:
+    assert words.of_severity(count, severity) == said
