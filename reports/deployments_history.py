@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from reports.pools import POOLS, pool_of
 
 _LETTER_SHARE = 0.7  # per cent of the width that a letter of a mark's words takes
 LEFT, RIGHT = 7.0, 98.0  # per cent of the width that the times span; the scale's words stand on the left
+EDGE = 92.0  # right of it a date has no room on both of its sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,15 @@ class Tick:
 
     y: float
     word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A date below the drawing: per cent across, and which part of its word stands there."""
+
+    x: float
+    word: str
+    place: str = "middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class History:
 
     panels: tuple[Panel, ...]
     marks: tuple[Mark, ...]
-    days: tuple[Mark, ...]
+    days: tuple[Day, ...]
 
 
 def history(
@@ -181,14 +191,16 @@ def _apart(marks: list[Mark], least: float = 12.0) -> tuple[Mark, ...]:
     return tuple(shown)
 
 
-def _days(launches: list[StoredReport], places: list[float]) -> tuple[Mark, ...]:
-    """The dates below: first, last, and those between that have room."""
-    days = [Mark(x, f"{each.upload.created_at:%-d %b}") for x, each in zip(places, launches, strict=True)]
+def _days(launches: list[StoredReport], places: list[float]) -> tuple[Day, ...]:
+    """The dates below: first, last, and those between that have room. One near the right edge ends there."""
+    days = [Day(x, f"{each.upload.created_at:%-d %b}") for x, each in zip(places, launches, strict=True)]
     shown = [days[0]]
     for day in days[1:-1]:
         if day.x - shown[-1].x >= 12 and RIGHT - day.x >= 12 and day.word != shown[-1].word:
             shown.append(day)
-    return (*shown, days[-1]) if days[-1].word != shown[-1].word else tuple(shown)
+    if days[-1].word != shown[-1].word:
+        shown.append(days[-1])
+    return tuple(replace(day, x=100.0, place="end") if day.x > EDGE else day for day in shown)
 
 
 @dataclass(frozen=True, slots=True)

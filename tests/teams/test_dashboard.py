@@ -144,6 +144,14 @@ def test_a_deployments_page_draws_history_and_lists_what_changed(world: World) -
     assert "Budgets side by side" in page and page.count("<tr><th scope") >= 3
 
 
+def test_a_date_at_the_right_edge_ends_there(world: World) -> None:
+    world.launch(), world.launch()
+    page = signed_in(world.vera).get(f"/deployments/{Deployment.objects.get().public_id}/")
+    first, last = page.context["history"].days
+    assert first.place == "middle" and (last.x, last.place) == (100.0, "end")
+    assert 'x="100.0%" y="11" text-anchor="end"' in page.content.decode()
+
+
 def test_one_start_makes_no_line_and_says_why(world: World) -> None:
     world.launch()
     assert "it takes two starts" in text(world, f"/deployments/{Deployment.objects.get().public_id}/")
