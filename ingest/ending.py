@@ -86,10 +86,7 @@ def end_without_report(turn: Turn, ended: Ended, job: dict[str, Any], progress: 
             "Send the part from the server's start to the first requests; `kvdiag diagnose` has no such limit."
         )
     elif ended.end is End.OUT_OF_MEMORY:
-        sentence = (
-            f"Reading this log took more than {limits.analysis_memory_bytes >> 20} MiB of memory, so it was stopped. "
-            "Send the part from the server's start to the first requests."
-        )
+        sentence = words.out_of_memory(limits.analysis_memory_bytes)
     elif ended.end is End.DISK_FULL:
         log.error("Upload %s (%s) failed: the disk is full", upload.pk, upload.reference)
         sentence = (

@@ -214,12 +214,7 @@ def refusal(ended: Ended, folder: Path, files: list[dict[str, Any]]) -> Refused:
             "upload (POST /api/v1/reports), which may take longer, or use `kvdiag diagnose`.",
         )
     if ended.end is End.OUT_OF_MEMORY:
-        return Refused(
-            422,
-            "out_of_memory",
-            f"Reading this log took more than {limits.analysis_memory_bytes >> 20} MiB of memory, so it was stopped. "
-            "Send the part from the server's start to the first requests.",
-        )
+        return Refused(422, "out_of_memory", words.out_of_memory(limits.analysis_memory_bytes))
     if ended.end is End.KILLED:
         log.error("The engine was killed %s times while it read a log that is not kept", ATTEMPTS)
         return Refused(

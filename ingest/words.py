@@ -70,6 +70,14 @@ def cleaned(masked: dict[str, int]) -> str:
     return f"{counted(hidden, 'value')} hidden" if hidden else "nothing to hide found"
 
 
+def out_of_memory(limit: int) -> str:
+    """Why the engine was stopped that took more than so many bytes, and what to do."""
+    return (
+        f"Reading this log took more than {limit >> 20} MiB of memory, so it was stopped. "
+        "Send the part from the server's start to the first requests."
+    )
+
+
 def not_sglang(files: list[dict[str, Any]], kind: str | None) -> str:
     """The plain sentence for a log of something else."""
     lines = sum(file.get("lines") or 0 for file in files)
