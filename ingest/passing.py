@@ -62,7 +62,6 @@ def analyse(request: HttpRequest) -> dict[str, Any]:
     if length == 0:
         raise empty()
     check_free_disk(length)
-    remove_abandoned()
     with passing(limit) as arrival:
         try:
             if is_form:
