@@ -137,7 +137,8 @@ def _draw_funnel(
         long = f"The reserve, {words.gib(budget.reserve)} GiB, enlarged: what comes after the pool is paid from here"
         short = f"The reserve, {words.gib(budget.reserve)} GiB, enlarged"
     else:
-        long = short = "What comes after the weights and the pool, enlarged"
+        long = "What comes after the weights and the pool, enlarged"
+        short = "What comes after, enlarged"
     place = {"xref": "paper", "xanchor": "right", "xshift": -8}
     notes.append(note(1, low[1] + 0.012, long, only="wide", **place))
     notes.append(note(1, low[1] + 0.012, short, only="narrow", **place))

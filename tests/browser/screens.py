@@ -294,7 +294,10 @@ def readers(browser: Any, site: str, width: int, scheme: str) -> Iterator[Callab
                 client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
                 name = settings.SESSION_COOKIE_NAME
                 contexts[user].add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-        return contexts[user].new_page()
+        page = contexts[user].new_page()
+        # What a page before this one had chosen to see is not this one's.
+        page.add_init_script("if (!sessionStorage.length) { localStorage.clear(); sessionStorage.setItem('begun', 1); }")
+        return page
 
     yield page_for
     for context in contexts.values():
