@@ -18,7 +18,7 @@ from ingest.models import StoredReport, Upload
 from reports import charts, words
 from reports.deployments_series import NEWEST_FIRST, newest_of_each
 from reports.deployments_starts import times_of
-from reports.document import Launch, dig, launches, listed
+from reports.document import Launch, dig, launch_number, launches, listed
 from reports.finding_cards import shown_findings
 from reports.launch_tabs import state_words
 from reports.models import Baseline
@@ -96,8 +96,8 @@ def asked_launches(values: list[str]) -> list[tuple[str, int | None]]:
             continue
         inside = re.search(r"/r/([\w-]+)(?:\.\w+)?/?$", parts.path)
         if inside and (parts.scheme or value.startswith("/")):
-            number = parse_qs(parts.query).get("launch", [""])[0]
-            found[(inside.group(1), int(number) if number.isdecimal() and len(number) < 6 else None)] = None
+            number = launch_number(parse_qs(parts.query).get("launch", [""])[0])
+            found[(inside.group(1), number)] = None
         elif match := _ID.match(value):
             found[(match.group(1), int(match.group(2)) if match.group(2) else None)] = None
     return list(found)[:MOST]

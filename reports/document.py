@@ -72,6 +72,11 @@ def line_refs(values: Any) -> list[LineRef]:
     return list(dict.fromkeys(ref for ref in map(line_ref, values) if ref))
 
 
+def launch_number(asked: str) -> int | None:
+    """The number of a launch in an address or a form; None for none, and for what is no number."""
+    return int(asked) if asked.isdecimal() and len(asked) < 6 else None
+
+
 def launches(document: Document) -> list[Launch]:
     """The launches of a document, in the order they started."""
     return [launch for launch in listed(document, "launches") if isinstance(launch, dict)]

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ingest.views import upload_of
 from reports import opinions
+from reports.document import launch_number
 from teams.access import Action
 from teams.models import Team
 from teams.views.team import context_of, for_team
@@ -22,16 +23,16 @@ def say_finding(request: HttpRequest, public_id: str) -> HttpResponse:
     stored = upload.report
     if stored is None or not opinions.may_say(request, upload):
         raise Http404
-    number, finding = request.POST.get("launch", ""), request.POST.get("finding", "")[:120]
-    if not (number.isascii() and number.isdecimal() and len(number) < 7):
+    number, finding = launch_number(request.POST.get("launch", "")), request.POST.get("finding", "")[:120]
+    if number is None:
         raise Http404
     says, reason = request.POST.get("says", ""), request.POST.get("reason", "")
     try:
-        opinions.say(stored, int(number), finding, says, reason, by=request.user)
+        opinions.say(stored, number, finding, says, reason, by=request.user)
     except opinions.Refused as refused:
         messages.error(request, str(refused))
         finding = "findings"
-    return HttpResponseRedirect(f"{reverse('report', args=[public_id])}?launch={int(number)}#{finding}")
+    return HttpResponseRedirect(f"{reverse('report', args=[public_id])}?launch={number}#{finding}")
 
 
 @for_team(Action.MANAGE)

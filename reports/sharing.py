@@ -17,7 +17,7 @@ from ingest.documents import lines_answer
 from ingest.models import State, StoredReport, Upload
 from ingest.sender import sent_it
 from reports import sharing_links
-from reports.document import listed
+from reports.document import launch_number, listed
 from reports.models import ShareLink
 from reports.page import ReportPage
 from reports.sharing_links import What, Who, Wish
@@ -217,11 +217,10 @@ def shared_context(request: HttpRequest, link: ShareLink, stored: StoredReport, 
     """What the page is made from: of a facts-only link the restricted document and nothing of the upload's own."""
     with_log = link.what == What.LOG
     document = stored.document if with_log else facts_only(stored.document)
-    number = request.GET.get("launch", "")
-    launches = listed(document, "launches")
+    number = launch_number(request.GET.get("launch", ""))
     page = ReportPage(
         document,
-        number=int(number) if number.isdecimal() and len(number) < 6 else len(launches),
+        number=number if number is not None else len(listed(document, "launches")),
         name=link.upload.title if with_log else "",
     )
     context: dict[str, Any] = {

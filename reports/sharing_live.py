@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
-from reports.document import launches
+from reports.document import launch_number, launches
 from reports.sharing import log_link, needs_door, no_such_link, reader_of
 from reports.sharing_panel import launch_of, narrow_of
 from reports.views import some_answer
@@ -19,10 +19,8 @@ def shared_what_if(request: HttpRequest, token: str) -> HttpResponse:
     stored = link.upload.report if link is not None and not needs_door(request, link) else None
     if link is None or stored is None:
         return no_such_link(request)
-    number = request.GET.get("launch", "")
-    launch = launch_of(
-        stored, int(number) if number.isdecimal() and len(number) < 6 else len(launches(stored.document))
-    )
+    number = launch_number(request.GET.get("launch", ""))
+    launch = launch_of(stored, number if number is not None else len(launches(stored.document)))
     if launch is None:
         return no_such_link(request)
     body, status = panel_answer(launch, request.GET, narrow_of(link))

@@ -16,7 +16,7 @@ from ingest.models import Upload
 from ingest.views import progress_page, upload_of
 from reports import stored
 from reports.budget import card_of
-from reports.document import LineRef, dig, launches, listed
+from reports.document import LineRef, dig, launch_number, launches, listed
 from reports.log_search import BadPattern, search
 from reports.page import ReportPage
 from reports.pools import POOLS
@@ -44,10 +44,8 @@ def report_page(request: HttpRequest, public_id: str) -> HttpResponse:
 
 def page_of(request: HttpRequest, upload: Upload, document: dict[str, Any]) -> ReportPage:
     """The chosen launch of a stored document as a page."""
-    found = launches(document)
-    asked = request.GET.get("launch", "")
-    number = int(asked) if asked.isdecimal() and len(asked) < 6 else len(found)
-    return ReportPage(document, number, name=upload.name)
+    number = launch_number(request.GET.get("launch", ""))
+    return ReportPage(document, number if number is not None else len(launches(document)), name=upload.name)
 
 
 def page_context(page: ReportPage, asked: Mapping[str, str], *, upload: Upload) -> dict[str, Any]:
