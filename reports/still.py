@@ -62,18 +62,19 @@ class _Box:
     def x(self, value: float, ref: str = "x") -> float:
         if ref == "paper":
             return self.margin["l"] + value * self.width
-        axis = self.axis(ref)
-        low, high = axis.get("range") or (0, 1)
-        start, end = axis.get("domain") or (0, 1)
-        return self.margin["l"] + self.width * (start + (end - start) * (value - low) / (high - low))
+        return self.margin["l"] + self.width * self._share(value, ref)
 
     def y(self, value: float, ref: str = "y") -> float:
         if ref == "paper":
             return self.margin["t"] + (1 - value) * self.height
+        return self.margin["t"] + self.height * (1 - self._share(value, ref))
+
+    def _share(self, value: float, ref: str) -> float:
+        """How far along the drawing; an axis without extent, of figures that are all zero, has its values at its start."""
         axis = self.axis(ref)
         low, high = axis.get("range") or (0, 1)
         start, end = axis.get("domain") or (0, 1)
-        return self.margin["t"] + self.height * (1 - (start + (end - start) * (value - low) / (high - low)))
+        return float(start + (end - start) * ((value - low) / (high - low) if high != low else 0.0))
 
 
 def _defs(figure: Figure) -> str:

@@ -33,7 +33,7 @@ def _round_up(value: float) -> float:
 
 
 def _waterfall(steps: Sequence[Step], opening: float, cut: float | None) -> Figure:
-    most = cut if cut else opening * 1.04
+    most = cut or opening * 1.04 or 1.0  # a first reading of 0.00 GB has no extent
     data, notes, shapes = [], [], []
     longest = max((step.seconds or 0.0 for step in steps), default=0.0)
     timed = longest > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.lines import Log
 from reports.offline import offline_page
 from tests.documents import FOLDER, NAMES, changed, document
 
@@ -36,6 +39,13 @@ def test_charts_are_drawn_in_the_file() -> None:
     assert "Plotly" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
+@pytest.mark.parametrize("figure", ["0.00", "0.001", "99999999999.0"])
+def test_charts_of_a_log_without_any_free_memory_are_drawn(figure: str) -> None:
+    log = (ROOT / "tests" / "corpus" / "kimi-k25-8gpu" / "log.txt").read_text()
+    odd = re.sub(r"avail([ _])mem=[\d.]+", rf"avail\1mem={figure}", log)
+    assert "<svg" in offline_page(diagnose(Log("log.txt", io.BytesIO(odd.encode()))).document)
+
+
 def test_words_of_a_log_stay_words_in_the_file() -> None:
     evil = "</style></script><script>alert(1)</script><img src=x>"
     page = offline_page(changed(document("llama-refused"), lambda leaf: evil if isinstance(leaf, str) else leaf))
@@ -45,7 +55,9 @@ def test_words_of_a_log_stay_words_in_the_file() -> None:
 
 def test_the_command_line_needs_no_settings_of_the_site() -> None:
     code = (
-        "import json, sys; from reports.offline import offline_page;"
+        "import json, sys; from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.lines import Log
+from reports.offline import offline_page;"
         f"sys.stdout.write(offline_page(json.load(open({str(FOLDER / 'kimi-k25-8gpu.json')!r}))))"
     )
     done = subprocess.run(
