@@ -23,12 +23,12 @@ _MIB: tuple[tuple[str, int], ...] = (
     (r"A100.*40GB", 40_960),
     (r"A100|A800", 81_920),
     (r"A10G", 23_028),
-    (r"A10\b", 23_028),
-    (r"A40\b", 46_068),
+    (r"A10(?![a-z])", 23_028),
+    (r"A40(?![a-z])", 46_068),
     (r"RTX_A6000|RTX_6000_Ada", 49_140),
     (r"L40S?", 46_068),
-    (r"L4\b", 23_034),
-    (r"L20\b", 46_068),
+    (r"L4(?![a-z])", 23_034),
+    (r"L20(?![a-z])", 46_068),
     (r"T4", 15_360),
     (r"V100.*32GB", 32_768),
     (r"V100.*16GB", 16_384),
@@ -56,21 +56,28 @@ UNIFIED = re.compile(r"GB10\b|Thor|Orin|Apple", re.I)
 
 # What a card's name is made of, as drivers spell it.
 _NAME = re.compile(r"[A-Za-z0-9 _./()-]{1,80}")
+_SIZE = re.compile(r"(\d+)_?Gi?B(?![a-z0-9])", re.I)
 
 
 def known_capacity(name: str) -> Bytes | None:
     """Total memory of a card by its name; None for one that is not in the table, or shares its memory.
 
     A name counts as a whole: a GH200 is no H200, an RTX A1000 no A100, a T400 no T4. A laptop's card has less memory
-    than the desktop's of the same name.
+    than the desktop's of the same name, and a size in the name is another card's where it is not this one's: of an H100
+    with 96 GB, an RTX 4090 with 48 GB, a part of a card.
     """
     plain = name.replace(" ", "_")
     if not _NAME.fullmatch(name) or "laptop" in plain.lower():
         return None
     for pattern, mib in _MIB:
         if re.search(rf"(?<![a-z0-9])(?:{pattern})(?![0-9])", plain, re.I):
-            return Bytes(mib * MIB)
+            return Bytes(mib * MIB) if _has_size(plain, mib) else None
     return None
+
+
+def _has_size(name: str, mib: int) -> bool:
+    """Whether every size that a name states is this one: makers count in 2^30 or in 10^9, and round."""
+    return all(0.97 * mib / 1024 <= int(size) <= 1.03 * mib * MIB / 1e9 for size in _SIZE.findall(name))
 
 
 def is_amd(name: str) -> bool:

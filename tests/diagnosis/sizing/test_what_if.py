@@ -483,9 +483,30 @@ def test_a_card_whose_name_contains_another_ones_is_not_taken_for_it(name: str) 
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "H100 94GB",
+        "NVIDIA H100 96GB HBM3",
+        "A100-SXM-64GB",
+        "H20 141GB",
+        "RTX 4090 48 GB",
+        "RTX PRO 5000 Blackwell 72GB",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+    ],
+)
+def test_a_card_that_states_another_size_is_not_taken_for_the_usual_one(name: str) -> None:
+    assert known_capacity(name) is None
+
+
+@pytest.mark.parametrize(
     ("name", "mib"),
     [
         ("NVIDIA_H200", 143_771),
+        ("NVIDIA_L4_24GB", 23_034),
+        ("L40S 48GB", 46_068),
+        ("H200 141GB", 143_771),
+        ("B200 192GB", 183_359),
+        ("MI355X 288GB", 294_896),
         ("NVIDIA H100 80GB HBM3", 81_559),
         ("NVIDIA A100-SXM4-40GB", 40_960),
         ("Tesla T4", 15_360),
