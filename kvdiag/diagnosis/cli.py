@@ -225,7 +225,7 @@ def _what_if(options: argparse.Namespace) -> int:
     if report is None:
         return UNREADABLE
     launches = report.document["launches"]
-    if not launches or options.launch > len(launches):
+    if not launches or not 0 <= options.launch <= len(launches):
         print(f"kvdiag: the log has {len(launches)} launches; --launch names one of them", file=sys.stderr)
         return UNREADABLE
     asked = {flag: getattr(options, flag[2:].replace("-", "_")) for flag in _CHANGES}

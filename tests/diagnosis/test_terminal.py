@@ -261,3 +261,9 @@ def test_a_remedy_of_two_flags_is_told_with_both(form: str, told: str) -> None:
     with (CORPUS / "kimi-k25-8gpu" / "log.txt").open("rb") as log:
         text = render(diagnose(log), form)
     assert told.format("--enable-dp-attention", "--dp-size 8") in text
+
+
+@pytest.mark.parametrize("number", ["-1", "-5", "9"])
+def test_a_launch_that_the_log_does_not_have_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["what-if", str(CORPUS / "kimi-k25-8gpu" / "log.txt"), "--launch", number]) == 2
+    assert "the log has 1 launches" in capsys.readouterr().err
