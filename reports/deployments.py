@@ -92,6 +92,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "period": period,
         "periods": PERIODS.items(),
         "may_edit": access.may(request.user, Action.EDIT, deployment),
+        "may_share": access.may(request.user, Action.SHARE, deployment),
         "others": Deployment.objects.filter(team=deployment.team, merged_into=None)
         .exclude(pk=deployment.pk)
         .order_by("name")
