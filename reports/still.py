@@ -70,7 +70,7 @@ class _Box:
         return self.margin["t"] + self.height * (1 - self._share(value, ref))
 
     def _share(self, value: float, ref: str) -> float:
-        """How far along the drawing; an axis without extent, of figures that are all zero, has its values at its start."""
+        """How far along the drawing; on an axis without extent, of figures that are all zero, at its start."""
         axis = self.axis(ref)
         low, high = axis.get("range") or (0, 1)
         start, end = axis.get("domain") or (0, 1)

@@ -55,9 +55,7 @@ def test_words_of_a_log_stay_words_in_the_file() -> None:
 
 def test_the_command_line_needs_no_settings_of_the_site() -> None:
     code = (
-        "import json, sys; from kvdiag.diagnosis import diagnose
-from kvdiag.diagnosis.lines import Log
-from reports.offline import offline_page;"
+        "import json, sys; from reports.offline import offline_page;"
         f"sys.stdout.write(offline_page(json.load(open({str(FOLDER / 'kimi-k25-8gpu.json')!r}))))"
     )
     done = subprocess.run(
