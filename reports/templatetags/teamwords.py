@@ -45,8 +45,7 @@ def dots(panel: Panel) -> SafeString:
     """The launches of a drawing, each a dot that says when and how much; made here, as there are hundreds."""
     return mark_safe(
         "".join(
-            f'<circle class="h-dot" cx="{dot.x}%" cy="{dot.y}" r="4">'
-            f"<title>{escape(dot.word)}</title></circle>"
+            f'<circle class="h-dot" cx="{dot.x}%" cy="{dot.y}" r="4"><title>{escape(dot.word)}</title></circle>'
             for dot in panel.dots
         )
     )
