@@ -18,7 +18,7 @@ from reports.alerts import Thresholds
 from reports.deployments_history import budgets, history
 from reports.deployments_predictions import predictions_of
 from reports.deployments_series import UNSHOWN, series_of
-from reports.deployments_starts import against_baseline, against_previous, keep_against, timed, times_of
+from reports.deployments_starts import against_baseline, against_previous, baseline_of, keep_against, timed, times_of
 from reports.deployments_watch import refresh
 from reports.models import Alert, Badge, Baseline, Comparison, Prediction, SearchEntry, TrackedFinding
 from reports.words import SEVERITIES
@@ -58,14 +58,8 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
     compared = compared.defer("explained", *(f"previous__{column}" for column in ("document", *UNSHOWN)))
     comparisons = {each.report_id: each for each in compared}
     marks = dict(Comparison.objects.filter(report__in=shown).values_list("report_id", "marks"))
-    baseline = (
-        Baseline.objects.filter(deployment=deployment)
-        .select_related("report__upload")
-        .defer("report__document")
-        .first()
-    )
-    pinned = baseline.report if baseline and baseline.report.upload.deleted_at is None else None
-    rows = against_baseline(starts, comparisons, pinned) if pinned else against_previous(starts, comparisons)
+    baseline = baseline_of(deployment)
+    rows = against_baseline(starts, comparisons, baseline.report) if baseline else against_previous(starts, comparisons)
     times = times_of([*starts, baseline.report] if baseline else starts)
     predictions = list(predictions_of(deployment)[:MOST_PREDICTIONS])
     context = {
@@ -77,7 +71,7 @@ def deployment_page(request: HttpRequest, public_id: str) -> HttpResponse:
         "history": history(shown, marks, baseline.report if baseline else None),
         "starts": timed(rows, times),
         "times": times,
-        "is_against_baseline": pinned is not None,
+        "is_against_baseline": baseline is not None,
         "more_starts": max(0, len(shown) - MOST_STARTS),
         "budgets": budgets(_with_documents(shown[:MOST_BUDGETS])),
         "baseline": baseline,

@@ -12,8 +12,9 @@ from django.db import transaction
 from ingest.models import StoredReport
 from kvdiag.diagnosis.endings import came_up
 from reports.deployments_changes import Launch, change_words, launch_of, moved_words
-from reports.models import Comparison
+from reports.models import Baseline, Comparison
 from reports.templatetags.teamwords import when
+from teams.models import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class Start:
     tokens_change: float | None
     is_baseline: bool = False
     when: str = ""
+
+
+def baseline_of(deployment: Deployment) -> Baseline | None:
+    """The pinned baseline of a deployment; None also while its report is in the trash."""
+    pinned = Baseline.objects.filter(deployment=deployment, report__upload__deleted_at=None)
+    return pinned.select_related("report__upload").defer("report__document").first()
 
 
 def against_previous(reports: Sequence[StoredReport], comparisons: dict[int, Comparison]) -> list[Start]:

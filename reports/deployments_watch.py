@@ -16,8 +16,8 @@ from reports.alerts_sending import send_alert
 from reports.dashboard_search import remember
 from reports.deployments_predictions import keep_remedies, settle_predictions
 from reports.deployments_series import SPARK_LENGTH, Series, hardware_of, join, series_of
-from reports.deployments_starts import beside, beside_pinned
-from reports.models import Alert, Baseline, Comparison
+from reports.deployments_starts import baseline_of, beside, beside_pinned
+from reports.models import Alert, Comparison
 from teams.audit import person_name
 from teams.models import Deployment
 
@@ -72,7 +72,7 @@ def _is_same_log(one: StoredReport, other: StoredReport) -> bool:
 def compare(deployment: Deployment, series: Series, report: StoredReport, launch: dict[str, Any]) -> Comparison:
     """The stored comparison of a launch with the one before it and with the baseline."""
     previous = series.before(report)
-    pinned = Baseline.objects.filter(deployment=deployment).select_related("report__upload").first()
+    pinned = baseline_of(deployment)
     baseline = pinned.report if pinned and pinned.report.upload_id != report.upload_id else None
     # all of them: the launch before may have gone to the trash since
     values: dict[str, Any] = {"previous": previous, "baseline": baseline, "pinned": None}

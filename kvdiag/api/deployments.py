@@ -65,6 +65,7 @@ def asked_for(request: HttpRequest, deployment_id: str, action: Action) -> tuple
 
 def shown(request: HttpRequest, each: Deployment) -> dict[str, Any]:
     """A deployment as the API gives it."""
+    pinned = each.baseline.report.upload if hasattr(each, "baseline") else None
     return {
         "id": each.public_id,
         "key": each.key,
@@ -81,7 +82,7 @@ def shown(request: HttpRequest, each: Deployment) -> dict[str, Any]:
         "free_gib": each.last_free_gib,
         "change": each.last_change,
         "last_upload_at": each.last_upload_at,
-        "baseline": pinned.report.upload.public_id if (pinned := getattr(each, "baseline", None)) else None,
+        "baseline": pinned.public_id if pinned is not None and pinned.deleted_at is None else None,
         "url": absolute(request, f"/deployments/{each.public_id}/"),
     }
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from ingest.models import StoredReport
 from kvdiag.diagnosis.rules import all_rules
+from reports import sharing_trash
 from reports.deployments import pin
 from reports.models import Channel, Prediction, SavedView, ShareLink
 from teams.models import ApiToken, Membership, Role, Scope
@@ -287,6 +288,8 @@ def test_what_the_settings_pages_list_is_read_by_programs(world: World, keyed: K
     assert keyed(world.bob).get(path).json()["baseline"] is None
     pin(deployment, stored, by=world.bob)
     assert keyed(world.bob).get(path).json()["baseline"] == stored.upload.public_id
+    sharing_trash.to_trash(stored.upload, by=world.bob)
+    assert keyed(world.bob).get(path).json()["baseline"] is None
 
 
 def test_every_rule_is_there_with_its_documentation(db: None) -> None:

@@ -220,6 +220,25 @@ def test_a_start_whose_other_is_in_the_trash_is_a_first_start_in_every_figure(wo
     assert Deployment.objects.get().last_tokens_change is None
 
 
+def test_a_baseline_in_the_trash_is_none_until_it_is_back(world: World) -> None:
+    first = world.launch(fraction=0.85, tokens=200_000)
+    second = world.launch(fraction=0.86, tokens=100_000)
+    deployment = Deployment.objects.get()
+    pin(deployment, first, by=world.alice)
+    sharing_trash.to_trash(first.upload, by=world.alice)
+    third = world.launch(fraction=0.87, tokens=101_000)
+    assert kinds(third) == [], "no fewer tokens than the start before"
+    assert Comparison.objects.get(report=third).baseline is None
+    page, reader = f"/deployments/{deployment.public_id}/", signed_in(world.vera)
+    shown = reader.get(page).content.decode()
+    assert "None pinned: each start is compared with the one before" in shown
+    assert first.upload.public_id not in shown and "pinned baseline" not in shown
+    sharing_trash.restore(first.upload, by=world.alice)
+    assert [start.base for start in reader.get(page).context["starts"]] == [first, first, None]
+    assert Comparison.objects.get(report=third).baseline == first
+    assert second.upload.deleted_at is None
+
+
 def test_nothing_changed_is_said_as_well(world: World) -> None:
     world.launch()
     assert Comparison.objects.get(report=world.launch()).change == "nothing changed"
