@@ -93,7 +93,8 @@ def test_deployments_are_filtered_kept_as_a_view_renamed_and_merged(
     assert SavedView.objects.get().name == "Our Kimi"
 
     page.get_by_role("link", name="kimi-prod").click()
-    expect(page.locator(".h-dot--kv")).to_have_count(2)
+    tokens = page.locator("svg.history").first.locator("circle")
+    expect(tokens).to_have_count(2)
     page.get_by_text("Change", exact=True).first.click()
     page.get_by_label("Name", exact=True).fill("kimi-live")
     page.get_by_role("button", name="Save", exact=True).click()
@@ -105,7 +106,7 @@ def test_deployments_are_filtered_kept_as_a_view_renamed_and_merged(
     page.get_by_label("Merge into").select_option(label="kimi-live")
     page.get_by_role("button", name="Merge").click()
     expect(page.get_by_role("heading", name="kimi-live")).to_be_visible()
-    expect(page.locator(".h-dot--kv")).to_have_count(3)
+    expect(tokens).to_have_count(3)
 
 
 def test_fewer_tokens_are_told_and_a_channel_is_added(page: Page, world: World) -> None:  # noqa: F811
