@@ -13,7 +13,7 @@ from ingest.models import StoredReport
 from kvdiag.diagnosis.endings import came_up
 from reports.deployments_changes import Launch, change_words, launch_of, moved_words
 from reports.models import Baseline, Comparison
-from reports.templatetags.teamwords import when
+from reports.words import when
 from teams.models import Deployment
 
 

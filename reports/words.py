@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 SEVERITIES = ("critical", "warning", "advice", "info")
@@ -140,6 +140,25 @@ def short_stamp(text: Any) -> str:
         return f"{datetime.fromisoformat(str(text)):%-d %b, %H:%M}"
     except ValueError:
         return stamp(text)
+
+
+def when(moment: datetime | None, to: str = "minutes") -> str:
+    """A time for a table, UTC: "09:14" today, "yesterday, 09:14", "29 Nov, 09:14", "29 Nov 2025".
+
+    to  "seconds" where others are beside it that the minute, or the day, does not tell apart
+    """
+    if moment is None:
+        return ""
+    moment, now = moment.astimezone(UTC), datetime.now(UTC)
+    days = (now.date() - moment.date()).days
+    clock = f"{moment:%H:%M:%S}" if to == "seconds" else f"{moment:%H:%M}"
+    if days == 0:
+        return clock
+    if days == 1:
+        return f"yesterday, {clock}"
+    if moment.year == now.year:
+        return f"{moment:%-d %b}, {clock}"
+    return f"{moment:%-d %b %Y}, {clock}" if to == "seconds" else f"{moment:%-d %b %Y}"
 
 
 def base_name(path: Any) -> str:

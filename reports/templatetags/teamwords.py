@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django import template
-from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from reports.deployments_history import Panel
+from reports.words import when
 from teams.audit import person_name
 
 register = template.Library()
 register.filter("person", person_name)
+register.filter("when", when)
 
 NOISE = 0.0005  # a change of less than a twentieth of a per cent is rounding
-
-
-@register.filter
-def when(moment: datetime | None, to: str = "minutes") -> str:
-    """A time for a table, UTC: "09:14" today, "yesterday, 09:14", "29 Nov, 09:14", "29 Nov 2025".
-
-    to  "seconds" where others are beside it that the minute, or the day, does not tell apart
-    """
-    if moment is None:
-        return ""
-    zone = timezone.get_current_timezone()
-    moment, now = moment.astimezone(zone), datetime.now(zone)
-    days = (now.date() - moment.date()).days
-    clock = f"{moment:%H:%M:%S}" if to == "seconds" else f"{moment:%H:%M}"
-    if days == 0:
-        return clock
-    if days == 1:
-        return f"yesterday, {clock}"
-    if moment.year == now.year:
-        return f"{moment:%-d %b}, {clock}"
-    return f"{moment:%-d %b %Y}, {clock}" if to == "seconds" else f"{moment:%-d %b %Y}"
 
 
 @register.simple_tag
