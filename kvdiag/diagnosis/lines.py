@@ -58,6 +58,7 @@ class LogLine:
     node    the process or machine that the carrier names, "" when it names none
     shown   the line as a reader sees it: masked, without colour codes, with its carrier
     batches how many batch lines this one stands for; more than itself where only a sample of them is read
+    is_cut  the file ends with it and has no line end there: it may have gone on
     """
 
     file: int
@@ -69,6 +70,7 @@ class LogLine:
     shown: str = ""
     after: Following | tuple[str, ...] = field(default=(), repr=False, compare=False)
     batches: int = 1
+    is_cut: bool = field(default=False, compare=False)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -429,6 +431,7 @@ class _Page:
                 shown,
                 after or (),
                 self._stands_for,
+                stop == len(data) and not ahead,
             )
             return
         yield from self._peeled(clean(segment), raw, number, data, begin, stop, ahead)
@@ -485,7 +488,7 @@ class _Page:
                     self._file, number, text, (prefix.clock if prefix else None) or peeled.clock,
                     prefix.rank if prefix else "", node,
                     shown if len(records) == 1 and not several else self._masked(record.strip()), after or (),
-                    self._stands_for,
+                    self._stands_for, last and stop == len(data) and not ahead,
                 )  # fmt: skip
 
     def _continued(self, text: str, cut: bool, after: Following) -> str:

@@ -60,3 +60,22 @@ def test_a_bar_is_no_longer_than_its_column_whatever_its_share() -> None:
 def test_marks_that_turn_the_direction_of_text_reach_no_report() -> None:
     found = document(LOG.replace("/models/Kimi-K2.5-INT4", "/models/\u202egnp\u2066.exe\u2069"))
     assert found["launches"][0]["model"]["path"] == "/models/gnp.exe"
+
+
+FIGURES = r"(?:#tokens: |max_total_num_tokens=|max_prefill_tokens=|max_running_requests=|context_len=)\d+"
+
+
+@pytest.mark.parametrize("line", sorted({found[0] for found in re.finditer(FIGURES, LOG)}))
+def test_a_count_within_which_the_log_is_cut_is_not_read(line: str) -> None:
+    whole = document(LOG)["launches"][0]
+    end = LOG.index(line) + len(line)
+    for left in (1, 2):
+        (launch,) = document(LOG[: end - left])["launches"]
+        assert all(value in (None, whole["limits"][name]) for name, value in launch["limits"].items() if name != "line")
+        assert {rank["kv_tokens"] for rank in launch["ranks"]} <= {None, whole["ranks"][0]["kv_tokens"]}
+
+
+def test_a_count_that_ends_its_line_is_read() -> None:
+    end = LOG.index("context_len=") + len("context_len=131072")
+    assert document(LOG[:end] + "\n")["launches"][0]["limits"]["context_len"] == 131072
+    assert document(LOG[:end])["launches"][0]["limits"]["context_len"] is None

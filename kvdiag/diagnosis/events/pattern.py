@@ -138,6 +138,7 @@ class Declaration:
     """
 
     __slots__ = (
+        "_counts",
         "_fields",
         "_patterns",
         "_plain",
@@ -185,6 +186,7 @@ class Declaration:
         self.alone = alone or dense
         self._patterns = patterns
         self._fields: list[tuple[str, Reader]] | None = None
+        self._counts = any(isinstance(wanted, str) and wanted.endswith(COUNT) for wanted in patterns.values())
         # A phrase of plain text, or of several, is found by its literals alone.
         self._plain = all(plain(part) in literals for part in phrase.split("|"))
 
@@ -223,6 +225,8 @@ class Declaration:
         values.update(self.constants)
         if self._fields is None:
             self._fields = self._readers()
+        if line.is_cut and self._counts:
+            text = text.rstrip("0123456789_,")  # 15 may be the begin of 159277
         for name, read in self._fields:
             found = read(text)
             if found is not None:
