@@ -14,6 +14,7 @@ Origin = Literal["given", "default", "adjusted"]
 MAX_ARGUMENTS = 2_000  # SGLang has some 400; a line with more is not its own
 # What most values are: read without the parser of Python's literals.
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_UNENDED = re.compile(r"[\w.+-]+['\"]?(?:=|: )-?[\d.]*\Z")
 _SIMPLE = re.compile(r"'[^'\\\n\r\0]*'|\"[^\"\\\n\r\0]*\"")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
@@ -27,13 +28,15 @@ class Argument:
     lines: tuple[tuple[int, int], ...] = ()
 
 
-def read_arguments(body: str) -> dict[str, Value]:
+def read_arguments(body: str, is_cut: bool = False) -> dict[str, Value]:
     """The items of `ServerArgs(k=v, …)` or `{'k': v, …}`, given what follows the opening bracket; a cut tail is kept.
 
     A value that is no plain literal (an enum, a dataclass, a class) stays its text. Never evaluates.
+
+    is_cut  the log ends within the line: a number at its end may have gone on, and is not taken
     """
     found: dict[str, Value] = {}
-    for item in _items(body):
+    for item in _items(_UNENDED.sub("", body) if is_cut else body):
         named = re.match(r"\s*(?:(\w+)\s*=|(['\"])(\w+)\2\s*:)\s*(.*)", item, re.S)
         if named:
             found[named[1] or named[3]] = read_value(named[4].strip())

@@ -53,11 +53,11 @@ def read_sources(launch: Launch) -> Sources:
     """The command and the printed arguments of a launch. A command of another launch is left aside."""
     found = Sources()
     for args in launch.server_args[:1]:
-        found.printed = read_arguments(args.body or "")
+        found.printed = read_arguments(args.body or "", args.line.is_cut)
         found.printed_at = (args.line.place,)
     if not found.printed:
         for part in launch.each(ServerArgsFragment):
-            found.printed.update(read_arguments(part.body or ""))
+            found.printed.update(read_arguments(part.body or "", part.line.is_cut))
             found.printed_at = (*found.printed_at, part.line.place)
     for command in launch.commands:
         flags = read_command(command_text(command))

@@ -39,6 +39,11 @@ def test_nested_calls_and_commas_within_quotes_stay_one_value() -> None:
     assert found == {"a": "Config(x=1, y=[1, 2])", "b": "x, y=3", "c": {"k": "v, w"}, "d": 4}
 
 
+@pytest.mark.parametrize("body", ["a=1, mem_fraction_static=0.8", "'a': 1, 'mem_fraction_static': 0.", "a=1, tp_size="])
+def test_a_number_within_which_the_log_is_cut_is_no_value(body: str) -> None:
+    assert read_arguments(body, is_cut=True) == {"a": 1}
+
+
 def test_a_cut_tail_is_kept() -> None:
     assert read_arguments("a=1, b='cut in the mid") == {"a": 1, "b": "cut in the mid"}
 
