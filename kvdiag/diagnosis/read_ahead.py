@@ -41,17 +41,26 @@ class ReadAhead(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        piece = self.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def read(self, most: int = -1, /) -> bytes:
+        """At most so many bytes, as they came where they are no more than that; b"" at the end."""
+        if most < 0:
+            return self.readall()
         if self._alone > 0:
-            count = self._source.readinto(buffer) or 0
-            self._alone = self._alone - count if count else 0
-            self._ended = not count
-            return count
+            piece = self._source.read(most) or b""
+            self._alone = self._alone - len(piece) if piece else 0
+            self._ended = not piece
+            return piece
         if not self._rest and not self._ended:
-            self._rest = memoryview(self._next())
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
+            piece = self._next()
+            if len(piece) <= most:
+                return piece
+            self._rest = memoryview(piece)
+        piece, self._rest = bytes(self._rest[:most]), self._rest[most:]
+        return piece
 
     def close(self) -> None:
         """Ends the thread: the source is nobody's but the caller's afterwards."""
