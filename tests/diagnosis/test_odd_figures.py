@@ -79,3 +79,8 @@ def test_a_count_that_ends_its_line_is_read() -> None:
     end = LOG.index("context_len=") + len("context_len=131072")
     assert document(LOG[:end] + "\n")["launches"][0]["limits"]["context_len"] == 131072
     assert document(LOG[:end])["launches"][0]["limits"]["context_len"] is None
+
+
+def test_a_model_named_after_no_parameters_breaks_no_rule(caplog: pytest.LogCaptureFixture) -> None:
+    assert document(LOG.replace("Kimi-K2.5-INT4", "tiny-0b"))["launches"]
+    assert not caplog.records

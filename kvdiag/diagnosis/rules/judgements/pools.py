@@ -390,7 +390,7 @@ def checkpoint_share(case: Case, *, sharded: bool = False) -> float | None:
         return None
     name = path.rstrip("/").rsplit("/", 1)[-1].lower()
     sizes = [float(x) for x in re.findall(r"(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z])", name)]
-    if not sizes or re.search(r"\d+e(?![a-z])|\dx\d", name):  # "17b-16e" and "8x7b" name experts, not parameters
+    if not any(sizes) or re.search(r"\d+e(?![a-z])|\dx\d", name):  # "17b-16e" and "8x7b" name experts, not parameters
         return None
     loaded = case.launch.first(WeightsLoaded)
     words = f"{name} {case.launch.value('quantization') or ''} {loaded.quantization if loaded else ''}".lower()
