@@ -209,6 +209,12 @@ def read_fields(request: HttpRequest) -> dict[str, str]:
         ) from None
     except TooManyFilesSent:
         raise Refused(413, "too_many_files", "Too many files came at once. Send an archive of them.") from None
-    except (MultiPartParserError, TooManyFieldsSent, UnreadablePostError, SuspiciousOperation, LookupError):
-        # LookupError: Python knows the form's charset, but it encodes no text
+    except (
+        MultiPartParserError,
+        TooManyFieldsSent,
+        UnreadablePostError,
+        SuspiciousOperation,
+        LookupError,  # Python knows the form's charset, but it encodes no text
+        UnicodeError,  # or not whatever bytes come
+    ):
         raise Refused(400, "form", "The form could not be read. Send it again, or the file alone.") from None

@@ -167,9 +167,9 @@ def test_a_browser_is_sent_to_the_reports_own_address_at_once(client: Client) ->
     assert answer.status_code == 303 and answer["Location"] == f"/r/{Upload.objects.get().public_id}/"
 
 
-@pytest.mark.parametrize("charset", ["hex", "zlib", "rot13", "no-such"])
+@pytest.mark.parametrize("charset", ["hex", "zlib", "rot13", "no-such", "idna", "undefined"])
 def test_a_form_in_a_charset_that_is_none_is_refused_or_read(client: Client, charset: str) -> None:
-    part = b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nreport\r\n--x--\r\n'
+    part = b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nhello, report\r\n--x--\r\n'
     answer = client.generic(
         "POST", "/", part, content_type=f"multipart/form-data; boundary=x; charset={charset}", **JSON
     )
