@@ -21,12 +21,13 @@ except ImportError:  # no wheel for this platform: the standard library does the
     IsalError = zlib.error
 
 OUTPUT_CHUNK = 256 << 10
+GZIP_CHUNK = 4 << 10  # where a body is cut, the piece that is being read is lost
 GRACE = 16 << 20  # the ratio is looked at beyond the first 16 MiB: small logs of one repeated line are honest
 ACCEPTED = ("gzip", "zstd")
 
 
 class Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
+    def read1(self, size: int = -1, /) -> bytes: ...
 
 
 class _Body(io.RawIOBase):
@@ -63,8 +64,9 @@ def decoded(chunks: Iterable[bytes], encoding: str, *, max_bytes: int, max_ratio
         return
     body = _Body(chunks)
     reader: Readable
+    size = OUTPUT_CHUNK
     if encoding in ("gzip", "x-gzip"):
-        reader = GzipFile(fileobj=body)  # type: ignore[call-overload]
+        reader, size = GzipFile(fileobj=body), GZIP_CHUNK  # type: ignore[call-overload]
     elif encoding == "zstd":
         reader = zstandard.ZstdDecompressor(max_window_size=128 << 20).stream_reader(body, read_across_frames=True)  # type: ignore[arg-type]
     else:
@@ -78,7 +80,7 @@ def decoded(chunks: Iterable[bytes], encoding: str, *, max_bytes: int, max_ratio
     out = 0
     while True:
         try:
-            piece = reader.read(OUTPUT_CHUNK)
+            piece = reader.read1(size)
         except EOFError:
             return
         except (gzip.BadGzipFile, zlib.error, IsalError, zstandard.ZstdError) as problem:

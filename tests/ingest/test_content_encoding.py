@@ -36,6 +36,12 @@ def test_a_cut_body_ends_where_it_was_cut(encoding: str) -> None:
     assert 0 < len(out) < len(noise) and noise.startswith(out)
 
 
+def test_a_small_body_that_was_cut_is_read_up_to_about_there() -> None:
+    noise = b"".join(f"{zlib.crc32(str(n).encode()):08x}\n".encode() for n in range(4_000))
+    out = unpack(gzip.compress(noise)[:-20], "gzip")
+    assert len(noise) - 5_000 < len(out) and noise.startswith(out)
+
+
 @pytest.mark.parametrize("encoding", PACKERS)
 def test_what_is_not_what_it_claims_is_refused(encoding: str) -> None:
     with pytest.raises(Refused) as refused:
