@@ -242,11 +242,10 @@ class Plain(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._source.read(len(buffer)) or b""
-        buffer[: len(data)] = data
-        if data:
-            self._meter.count(self._name, self._packed, len(data))
-        return len(data)
+        count = _fill(self._source, buffer)
+        if count:
+            self._meter.count(self._name, self._packed, count)
+        return count
 
 
 class _Ahead:
@@ -260,6 +259,22 @@ class _Ahead:
             out, self._head = self._head[:count], self._head[count:]
             return out
         return self._source.read(count) or b""
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        if not self._head:
+            return _fill(self._source, buffer)
+        out = self.read(len(buffer))
+        buffer[: len(out)] = out
+        return len(out)
+
+
+def _fill(source: Reads, buffer: bytearray | memoryview) -> int:
+    """Reads into a buffer, without bytes of their own in between where the source can; how many, 0 at the end."""
+    if isinstance(source, io.BufferedIOBase | _Ahead):
+        return source.readinto(buffer) or 0
+    data = source.read(len(buffer)) or b""
+    buffer[: len(data)] = data
+    return len(data)
 
 
 def compression_of(head: bytes) -> str | None:
@@ -351,9 +366,7 @@ class Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._source.read(len(buffer)) or b""
-        buffer[: len(data)] = data
-        return len(data)
+        return _fill(self._source, buffer)
 
 
 def _codec(kind: str) -> Codec:
