@@ -26,9 +26,9 @@ FAILED = "kvdiag failed to answer. Reload in a moment; an upload that has its li
 def answer(request: HttpRequest, status: int, title: str, sentence: str, reference: str = "") -> HttpResponse:
     """The same sentence as a page, as JSON or as text, whatever the asker reads."""
     wanted = request.get_preferred_type(["text/plain", "application/json", "text/html"])
-    if wanted == "application/json":
-        error = {"code": title.lower().replace(" ", "_"), "message": sentence}
-        return JsonResponse({"error": error | ({"id": reference} if reference else {})}, status=status)
+    if wanted == "application/json" or request.path_info.startswith("/api/v1/"):
+        error = {"code": title.lower().replace(" ", "_"), "message": sentence, "id": reference or secrets.token_hex(4)}
+        return JsonResponse({"error": error}, status=status)
     if "text/html" not in request.headers.get("Accept", ""):
         told = f"{sentence} Reference {reference}." if reference else sentence
         return HttpResponse(told + "\n", status=status, content_type="text/plain; charset=utf-8")
