@@ -126,7 +126,8 @@ def deployment_change(request: HttpRequest, public_id: str) -> HttpResponse:
         )
         deployments.give_deployment(deployment, member.user, by=request.user)
     if into := request.POST.get("into", ""):
-        target = get_object_or_404(access.visible(Deployment, to=request.user), public_id=into, team=deployment.team)
+        whole = access.visible(Deployment, to=request.user).filter(merged_into=None)
+        target = get_object_or_404(whole, public_id=into, team=deployment.team)
         if target.pk != deployment.pk:
             merge(deployment, target, by=request.user)
             messages.success(request, f"{deployment.name} is part of {target.name} now.")
@@ -134,12 +135,22 @@ def deployment_change(request: HttpRequest, public_id: str) -> HttpResponse:
 
 
 def merge(source: Deployment, target: Deployment, *, by: Any) -> None:
-    """Move all launches of one deployment into another, with their history, findings and place in the search."""
+    """Move all launches of one deployment into another, with their history, findings and place in the search.
+
+    The target keeps its baseline; without one it takes the source's.
+    """
     with transaction.atomic():
         deployments.merge_deployments(source, target, by=by)
+        pinned = Baseline.objects.filter(deployment=source)
+        if Baseline.objects.filter(deployment=target).exists():
+            pinned.delete()
+        else:
+            pinned.update(deployment=target)
         for kept in (SearchEntry, Prediction, Alert, Badge):
             kept.objects.filter(deployment=source).update(deployment=target)
         refresh(target)
+        if baseline := baseline_of(target):
+            keep_against(series_of(target, most=MOST_STARTS).reports, baseline.report)
 
 
 @login_required

@@ -23,6 +23,18 @@ from teams.models import Deployment
 
 logger = logging.getLogger(__name__)
 
+OF_NO_LAUNCH: dict[str, Any] = {
+    "launch_count": 0,
+    "history": [],
+    "last_outcome": "",
+    "last_stage": "",
+    "last_kv_tokens": None,
+    "last_tokens_change": None,
+    "last_free_gib": None,
+    "last_change": "",
+}
+"""What the dashboard shows of a deployment whose last launch is gone; it keeps its place, by when that was sent."""
+
 
 @receiver(report_stored)
 def watch(sender: Any, report: StoredReport, **more: Any) -> None:
@@ -123,8 +135,9 @@ def refresh(deployment: Deployment) -> None:
     """Tell the dashboard anew, after uploads were moved, deleted or restored."""
     series = series_of(deployment, most=SPARK_LENGTH)
     if not series.reports:
-        deployment.launch_count, deployment.history = 0, []
-        deployment.save(update_fields=["launch_count", "history"])
+        for column, value in OF_NO_LAUNCH.items():
+            setattr(deployment, column, value)
+        deployment.save(update_fields=OF_NO_LAUNCH)
         return
     newest = series.reports[0]
     launch = deployments_changes.launch_of(newest.document) or {}

@@ -88,6 +88,8 @@ def merge_deployments(source: Deployment, target: Deployment, *, by: Any) -> Non
     """Move all uploads of one deployment into another; later launches with the source's key follow."""
     if source.team_id != target.team_id or source.pk == target.pk:
         raise ValueError("only two deployments of one team can be merged")
+    if target.merged_into_id is not None:
+        raise ValueError("a deployment that is part of another takes no launches")
     source.uploads.update(deployment=target)
     Deployment.objects.filter(merged_into=source).update(merged_into=target)
     source.merged_into = target

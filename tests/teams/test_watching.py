@@ -14,10 +14,10 @@ from ingest.models import Upload
 from reports import sharing_trash
 from reports.alerts import Thresholds
 from reports.alerts_findings import set_state, wake_muted
-from reports.deployments import pin
+from reports.deployments import merge, pin
 from reports.deployments_series import series_of
 from reports.deployments_watch import watch_report
-from reports.models import Alert, Comparison, Prediction, TrackedFinding
+from reports.models import Alert, Baseline, Comparison, Prediction, TrackedFinding
 from teams.deployments import merge_deployments
 from teams.forms import ThresholdForm
 from teams.models import Deployment
@@ -54,6 +54,41 @@ def test_a_merged_deployment_receives_what_its_old_key_sends(world: World) -> No
     merge_deployments(old, new, by=world.alice)
     assert world.launch("old name").upload.deployment == new
     assert new.uploads.count() == 3
+
+
+def test_a_merge_takes_a_baseline_along_where_there_is_none(world: World) -> None:
+    first, later = world.launch("old name", tokens=100_000), world.launch("new name", tokens=90_000)
+    old, new = first.upload.deployment, later.upload.deployment
+    pin(old, first, by=world.alice)
+    merge(old, new, by=world.alice)
+    assert Baseline.objects.get().deployment == new
+    assert Comparison.objects.get(report=later).pinned == first
+
+    third = world.launch("third name")
+    pin(third.upload.deployment, third, by=world.alice)
+    merge(third.upload.deployment, new, by=world.alice)
+    assert [(each.deployment, each.report) for each in Baseline.objects.all()] == [(new, first)]
+
+
+def test_nothing_is_merged_into_a_deployment_that_is_part_of_another(world: World) -> None:
+    gone, whole, other = (world.launch(name).upload.deployment for name in ("gone", "whole", "other"))
+    merge(gone, whole, by=world.alice)
+    answer = signed_in(world.alice).post(f"/deployments/{other.public_id}/change/", {"into": gone.public_id})
+    assert answer.status_code == 404
+    other.refresh_from_db()
+    assert other.merged_into is None and other.uploads.count() == 1
+    with pytest.raises(ValueError, match="part of another"):
+        merge_deployments(other, Deployment.objects.get(pk=gone.pk), by=world.alice)
+
+
+def test_a_deployment_whose_last_launch_is_gone_claims_no_state(world: World) -> None:
+    stored = world.launch("kimi")
+    sharing_trash.to_trash(stored.upload, by=world.alice)
+    deployment = Deployment.objects.get(name="kimi")
+    assert (deployment.last_outcome, deployment.last_kv_tokens, deployment.launch_count) == ("", None, 0)
+    sharing_trash.restore(stored.upload, by=world.alice)
+    deployment.refresh_from_db()
+    assert (deployment.last_outcome, deployment.last_kv_tokens) == ("ready", stored.kv_tokens)
 
 
 def test_the_change_and_what_it_moved_are_said_in_words(world: World) -> None:
