@@ -296,7 +296,9 @@ def readers(browser: Any, site: str, width: int, scheme: str) -> Iterator[Callab
                 contexts[user].add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
         page = contexts[user].new_page()
         # What a page before this one had chosen to see is not this one's.
-        page.add_init_script("if (!sessionStorage.length) { localStorage.clear(); sessionStorage.setItem('begun', 1); }")
+        page.add_init_script(
+            "if (!sessionStorage.length) { localStorage.clear(); sessionStorage.setItem('begun', 1); }"
+        )
         return page
 
     yield page_for
