@@ -59,6 +59,12 @@ _OOM: Final = lazy(
     r"|has a total|capacity of|\(GPU|total capacity|already allocated|reserved in total|in private"
     r"|CUDA Graphs|PyTorch|try setting|See documentation|to avoid|fragmentation)"
 )
+# The parts of SGLang's refusal, which names the fraction that would do at its end.
+_REFUSAL: Final = lazy(
+    r"\s*(?:leave|no GPU|GPU memory|memory for|for the KV|the KV|KV cache|cache under|under|--mem-fraction-static|Raise"
+    r"|above|[\d.]+ |\(minimum|minimum|viable|= \d|\d - available|- available|available/pre|/|pre =|If using|using"
+    r"|speculative|decoding|draft|weights are|are now|now counted|counted)"
+)
 _ASKED: Final = lazy(r"Tried to allocate [\d.]+ \w+\.\s*$")  # the message's first sentence alone
 _MEMORY: Final = lazy(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
 _BRACKET: Final = lazy(r"\s*\(\w+=\d")
@@ -173,6 +179,8 @@ def join_cut(text: str, following: Callable[[int], tuple[str, ...]]) -> tuple[st
         return _join(text, following(14), _OOM, blanks=0)
     if "out of memory" in text and not text.rstrip().endswith((".", ")", "VARS", "!")):
         return _join(text, following(14), _OOM, blanks=0)
+    if "Loaded weights leave" in text and "minimum viable" not in text:
+        return _join(text, following(6), _REFUSAL, blanks=0)
     if text.endswith((",", "=", ":")) and ("=" in text or ":" in text) and len(text) < 400:
         return _join(text, following(3), _MEMORY, blanks=0)
     if text.endswith(" cache") and len(text) < 400:

@@ -113,3 +113,15 @@ def test_a_line_with_a_prefix_of_its_own_goes_on_none(read) -> None:
     )
     assert [(line.number, line.rank) for line in found] == [(1, ""), (2, "TP0")]
     assert "hit an exception" not in found[0].text
+
+
+def test_a_refusal_broken_by_hand_keeps_the_fraction_that_would_do() -> None:
+    text = "ValueError: Loaded weights leave no GPU memory for the KV cache under"
+    rest = (
+        "--mem-fraction-static=0.94. Raise --mem-fraction-static above 0.942",
+        "(minimum viable = 1 - available/pre = 0.9411). If using speculative",
+        "decoding, draft weights are now counted.",
+        "After that the container exits.",
+    )
+    joined, taken = join_cut(text, lambda count: rest[:count])
+    assert joined.endswith("draft weights are now counted.") and taken == 3
