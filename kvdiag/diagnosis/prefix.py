@@ -14,7 +14,8 @@ from kvdiag.diagnosis.lazy import lazy
 
 _STAMP: Final = r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
 _TOKEN: Final = r"(?:[A-Z][A-Z_]{0,15}\d{1,6}|encode_server|encode_dp_worker\[\d{1,6}\])"
-_TOKENS: Final = rf"((?:[ ,]{{0,2}}{_TOKEN}){{0,8}})"
+_MODE: Final = r"(?: [A-Z]\w{0,30}\.[A-Z]\w{0,30})?"  # an enumeration's value that some builds print before the ranks
+_TOKENS: Final = rf"{_MODE}((?:[ ,]{{0,2}}{_TOKEN}){{0,8}})"
 _BRACKETED: Final = lazy(rf"\[{_STAMP}{_TOKENS} ?\]")
 _UNOPENED: Final = lazy(rf"{_STAMP}{_TOKENS}\](?=\s|$)")  # the opening bracket was lost
 _TIMELESS: Final = lazy(
@@ -22,7 +23,7 @@ _TIMELESS: Final = lazy(
 )
 # A record that stands within a line: behind a bar, or behind a record that lost its line end.
 _RECORD_START: Final = lazy(
-    rf"\[(?:\d{{4}}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?(?:[ ,]{{0,2}}{_TOKEN}){{0,8}} ?\]"
+    rf"\[(?:\d{{4}}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?{_MODE}(?:[ ,]{{0,2}}{_TOKEN}){{0,8}} ?\]"
 )
 # The same of a collector's record: its time glued onto text.
 _STAMP_START: Final = lazy(r"(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )")
