@@ -161,8 +161,9 @@ class _Inquest:
             return self._of(trace, kind_of(cause), cause)
         losses = self.launch.each(LoadBarrier, PeerLost, WatchdogTimeout)
         lost = next((e for e in losses if self._ends_launch(e)), None)
-        if lost is not None and (ends or isinstance(lost, LoadBarrier) or "Error" in lost.line.text):
-            hung = isinstance(lost, WatchdogTimeout) and not lost.collective  # one process by itself
+        # One process by itself, which its watchdog ends unless it is soft.
+        hung = isinstance(lost, WatchdogTimeout) and not lost.collective and not lost.soft
+        if lost is not None and (ends or hung or isinstance(lost, LoadBarrier) or "Error" in lost.line.text):
             return self._of(lost, FailureKind.OTHER if hung else FailureKind.COMMUNICATION, lost.line.text)
         echo = next(iter(causes), None)
         if echo is not None and ends:

@@ -111,6 +111,8 @@ _SITES = {
     "mamba_pool": Stage.KV_CACHE,
     "request_table": Stage.KV_CACHE,
     "capture": Stage.CUDA_GRAPH,
+    "batches": Stage.SERVING,
+    "decode": Stage.SERVING,
 }
 TRACEBACK_LINES = 120
 
@@ -137,7 +139,9 @@ def stage_of(launch: Launch, event: Event) -> Stage | None:
             and e.line.file == event.line.file
             and 0 <= event.line.number - e.line.number <= TRACEBACK_LINES
         ]
-        stage = frames[-1] if frames else stage
+        # A step of a start forwards a batch too: its own frames are further out.
+        steps = [s for s in frames if s is not Stage.SERVING]
+        stage = (steps or frames or [stage])[-1]
     first = launch.series.first
     if first is not None and first.line.place < event.line.place:
         ready = stage is None or launch.has(ServerLimits, FiredUp)

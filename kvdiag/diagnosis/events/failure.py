@@ -321,9 +321,11 @@ class Traceback(Event):
 
 
 @read_from(
-    r"hit an exception:|Exception in ModelTpServer:|Exception in run_tp_server:",
+    r"hit an exception:|Exception in (?:Model\w{1,40}|Controller\w{1,40}|run_tp_server):",
+    literals=("hit an exception:", "Exception in Model", "Exception in Controller", "Exception in run_tp_server:"),
     fields={"who": r"(\w{1,80}) hit an exception:|Exception in (\w{1,80}):"},
     samples={
+        "0.2.15..0.2.15": "Exception in ControllerSingle:",
         "0.2.15..0.3.0": ("Exception in ModelTpServer:", "Exception in run_tp_server:"),
         "0.4.0..0.5.23": (
             "Scheduler hit an exception: Traceback (most recent call last):",

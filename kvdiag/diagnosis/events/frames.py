@@ -137,6 +137,21 @@ _PYTHON = "python traceback of an SGLang process"
     samples=('  File "/sglang/srt/model_executor/cuda_graph_runner.py", line 370, in capture',),
     source=_PYTHON,
 )
+@read_from(
+    r"in forward_decode(?:_batch)?\b",
+    excludes=("server_args=",),
+    constants={"site": "decode"},
+    samples=('  File "/sglang/srt/model_executor/model_runner.py", line 2210, in forward_decode',),
+    source=_PYTHON,
+)
+@read_from(
+    r"in (?:event_loop_\w+|run_event_loop|loop_for_forward|run_batch|forward_batch_generation)\b",
+    literals=("in event_loop_", "in run_event_loop", "in loop_for_forward", "in run_batch", "in forward_batch_gen"),
+    excludes=("server_args=",),
+    constants={"site": "batches"},
+    samples=('  File "/sglang/srt/managers/scheduler.py", line 1467, in event_loop_overlap',),
+    source=_PYTHON,
+)
 class Frame(Event):
     """One frame; `site` says what the code at work was."""
 

@@ -232,3 +232,29 @@ def test_a_node_after_the_first_fails_while_serving_once_it_ran_batches() -> Non
     assert outcome(*captured, lost).failure.stage is Stage.CUDA_GRAPH  # type: ignore[union-attr]
     # A start that follows batches of the one before it is not serving yet.
     assert outcome(served, *captured, lost).failure.stage is Stage.CUDA_GRAPH  # type: ignore[union-attr]
+
+
+SERVES = '  File "/sglang/srt/managers/scheduler.py", line 325, in event_loop_normal'
+CAPTURES = '  File "/sglang/srt/model_executor/cuda_graph_runner.py", line 370, in capture'
+DECODES = '  File "/sglang/srt/model_executor/model_runner.py", line 2210, in forward_decode'
+
+
+@pytest.mark.parametrize(
+    ("frames", "stage"),
+    [((SERVES,), Stage.SERVING), ((SERVES, DECODES), Stage.SERVING), ((CAPTURES, DECODES), Stage.CUDA_GRAPH)],
+)
+def test_an_error_alone_falls_in_the_stage_of_its_frames(frames: tuple[str, ...], stage: Stage) -> None:
+    found = outcome(at(1, CRASH), *frames, OOM)
+    assert found.failure is not None and found.failure.stage is stage
+
+
+@pytest.mark.parametrize(
+    ("line", "ended"),
+    [
+        ("Watchdog timeout (self.watchdog_timeout=300)", "failed"),
+        ("Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)", "failed"),
+        ("Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=True)", "incomplete"),
+    ],
+)
+def test_a_watchdog_ends_its_process_unless_it_is_soft(line: str, ended: str) -> None:
+    assert outcome(at(1, DECODE), at(301, line)).outcome == ended

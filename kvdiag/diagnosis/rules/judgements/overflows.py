@@ -23,6 +23,7 @@ from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before,
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
 
+_STAGES = ("load", "pool", "draft_start", "batches", "decode")
 _HANDLED = ("custom allreduce", "skipping", "autotun", "to silence this warning", "warning:", "falling back")
 
 
@@ -82,8 +83,8 @@ def sites(case: Case, event: Event) -> list[str]:
 
 
 def site(case: Case, event: Event) -> str | None:
-    """The innermost place that means something by itself; loading and pools are stages, not places."""
-    return next((s for s in sites(case, event) if s not in ("load", "pool", "draft_start")), None)
+    """The innermost place that means something by itself; loading, pools and batches are stages, not places."""
+    return next((s for s in sites(case, event) if s not in _STAGES), None)
 
 
 def is_trainers(case: Case, event: Event) -> bool:
@@ -248,7 +249,9 @@ def cause_of_transient(case: Case, oom: DeviceOutOfMemory) -> str:
 
 
 def last_batch_kind(case: Case, event: Event) -> str | None:
-    """Whether the last batch line above an event is of decode or of prefill."""
+    """Whether an event fell in a batch of decode or of prefill: by its traceback, else by the last batch line above."""
+    if "decode" in sites(case, event) and stage(case, event) is Stage.SERVING:
+        return "decode"
     last = case.launch.series.last
     if last is None or not is_before(last.line, event.line):
         return None
@@ -259,6 +262,8 @@ def large_prefill_before(case: Case, event: Event) -> PrefillBatch | None:
     """The large prefill batch that is the last line of traffic above an event."""
     last = case.launch.series.last
     if not isinstance(last, PrefillBatch) or not is_before(last.line, event.line) or not last.new_tokens:
+        return None
+    if last_batch_kind(case, event) != "prefill":
         return None
     chunk = (case.limits.chunked_prefill_size if case.limits else None) or case.launch.number_of("chunked_prefill_size")
     large = case.thresholds.large_prefill_tokens
