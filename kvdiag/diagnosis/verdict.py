@@ -11,7 +11,7 @@ from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
-from kvdiag.diagnosis.outcome import FailureKind, Stage
+from kvdiag.diagnosis.outcome import Failure, FailureKind, Stage
 from kvdiag.diagnosis.rules._pricing import FRACTION, OTHERS
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, flags_beside
@@ -104,9 +104,16 @@ def _failed(case: Case, lead: Finding | None) -> str:
     what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
     message = failure.message.strip().splitlines()[0][:160] if failure is not None and failure.message.strip() else ""
     quoted = f": {message}" if message and failure is not None and failure.kind is FailureKind.OTHER else ""
-    if quoted.endswith("Traceback (most recent call last):"):
+    if quoted.endswith("Traceback (most recent call last):") or (quoted and _begins_a_traceback(failure)):
         return f"Failed{where}: the log ends within a traceback, before the line that names the error."
     return f"Failed{where}: {what}{quoted}."
+
+
+def _begins_a_traceback(failure: Failure | None) -> bool:
+    """Whether all that is left of an error is the line that its traceback begins under."""
+    return failure is not None and bool(
+        re.fullmatch(r"Exception in \w+:|.* hit an exception:", failure.message.strip())
+    )
 
 
 def _where(case: Case) -> str:

@@ -23,6 +23,7 @@ from kvdiag.diagnosis.rules.judgements import (
     has_room,
     is_short,
     may_raise_fraction,
+    most_in_use,
     was_killed,
 )
 from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
@@ -34,7 +35,11 @@ def check(case: Case) -> Iterator[Finding]:
     free = case.free_at_end
     if free is None or not has_room(case) or was_killed(case):
         return
-    cause = cause_of_room(case) or ("mem-fraction-too-low" if fraction_limits_pool(case) else "")
+    cause = cause_of_room(case) or ""
+    if not cause and most_in_use(case) is not None:
+        cause = "pool-larger-than-workload"
+    elif not cause and fraction_limits_pool(case):
+        cause = "mem-fraction-too-low"
     spare = free.available - case.wanted_range[1]
     size = cell(case)
     # Beside a cause its own finding says how many tokens are to be had.

@@ -106,8 +106,9 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
         else ""
     )
     assumed = "" if case.card is not None else ", assumed, as the log does not tell the card's size"
+    when = "before graphs were captured" if case.has_graphs_after_end else "at the end"
     yield Cleared(
-        f"The {format_gib(free.available)} free at the end are not wasted",
+        f"The {format_gib(free.available)} free {when} are not wasted",
         f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator{assumed}; what is there is within"
         f" the healthy range.{hosts}",
         (free.line,),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import ExitCode, Killed, SchedulerDead
+from kvdiag.diagnosis.events.host_memory import HostPool
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.rules._pricing import CONTAINER_MEMORY, host_tier_knobs
 from kvdiag.diagnosis.rules.judgements import flag_is_given, killed_from_outside
@@ -27,7 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
     if not signs:
         return
     sure = any(isinstance(e, Killed) and "oom" in e.line.shown.lower() for e in signs)
-    tier = flag_is_given(case, "enable_hierarchical_cache", "hicache_size")
+    tier = flag_is_given(case, "enable_hierarchical_cache", "hicache_size") or case.launch.has(HostPool)
     in_start = case.outcome.stage is not None or any(_in_start(e) for e in (*signs, *case.launch.each(SchedulerDead)))
     when = " after it was ready" if case.is_ready else " while it was starting" if in_start else ""
     code = next((e.code for e in signs if isinstance(e, ExitCode)), None)

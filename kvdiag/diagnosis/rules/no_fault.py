@@ -29,9 +29,12 @@ def check(case: Case) -> Iterator[Finding]:
     is_known = case.card is not None
     wanted = format_gib(case.wanted_range[1])
     assumed = "" if is_known else f", where {wanted} are assumed to be wanted: the log does not tell the card's size"
-    when = "at the end" if case.is_ready else "at the last reading, before the server is ready"
+    early = case.has_graphs_after_end
+    when = "at the last reading, before graphs were captured" if early else "at the end"
+    if not case.is_ready:
+        when = "at the last reading, before the server is ready"
     yield Finding(
         summary=f"{pool}{format_gib(free.available)} free {when}: healthy{assumed}",
         evidence=cite(case.limits, figure="kv_tokens", value=case.tokens) + cite(free),
-        confidence=Confidence.CERTAIN if is_known and case.is_ready else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if is_known and case.is_ready and not early else Confidence.LIKELY,
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import shorten
 
+from kvdiag.diagnosis.events.failure import ProcessFailed, Traceback
 from kvdiag.diagnosis.rules.judgements import free_at, other_cause
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -28,10 +29,13 @@ def check(case: Case) -> Iterator[Finding]:
     free = free_at(case, sign.line)
     left = "" if free is None else f" with {format_gib(free)} free"
     message = case.outcome.failure.message if case.outcome.failure is not None else ""
-    says = message and "Traceback" not in message and "hit an exception" not in message
-    told = f": {shorten(message, 200, placeholder=' …')}" if says else ""
+    begun = isinstance(sign, ProcessFailed | Traceback) and (
+        message in ("", sign.line.text) or "Traceback" in message or "hit an exception" in message
+    )
+    told = f": {shorten(message, 200, placeholder=' …')}" if message and not begun else ""
+    cut = "; the line that names the error is not in the log" if begun else ""
     yield Finding(
-        summary=f"It ended{left}, and not for want of memory{told}",
+        summary=f"It ended{left}, and not for want of memory{told}{cut}",
         why="No line of the log speaks of an overflow; memory flags would change nothing.",
         ranks=(sign.rank,),
         evidence=cite(sign, figure="available_gib", value=to_gib(free, 4)),

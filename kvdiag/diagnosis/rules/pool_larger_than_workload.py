@@ -16,21 +16,17 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import cell
-from kvdiag.diagnosis.rules.judgements import cap
+from kvdiag.diagnosis.rules.judgements import most_in_use
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_tokens, to_gib
 
 
 @rule(severity=Severity.INFO)
 def check(case: Case) -> Iterator[Finding]:
-    tokens, context = case.tokens, case.context_length
-    limit = case.limits.max_running_requests if case.limits is not None else None
-    limit = limit or int(case.launch.number_of("max_running_requests") or 0)
-    if not tokens or not context or not limit or cap(case) is not None:
+    tokens, context, most = case.tokens, case.context_length, most_in_use(case)
+    if not tokens or not context or most is None:
         return
-    most = limit * context
-    if most <= 0 or most > case.thresholds.workload_share * tokens:
-        return
+    limit = most // context
     size = cell(case)
     spare = None if size is None else round((tokens - most) * (size.target + size.draft))
     frees = "" if spare is None else f"; {format_gib(spare)} a GPU can only serve prefix reuse"

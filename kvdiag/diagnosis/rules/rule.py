@@ -9,9 +9,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, PoolEnd, SlidingWindowPool
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.launches import Launch
@@ -218,6 +220,13 @@ class Case:
             late |= {Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN}
         ends = [x.closing for x in self.ledgers if x.closing is not None and x.closing.moment in late]
         return min(ends, key=lambda x: x.available, default=None)
+
+    @property
+    def has_graphs_after_end(self) -> bool:
+        """Whether the last reading is from before a capture, so that less is free at the end than it says."""
+        end = self.free_at_end
+        early = end is not None and end.moment in (Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN)
+        return early and self.launch.has(GraphBegin, GraphEnd, CaptureProgress)
 
     @cached_property
     def opening_size(self) -> Bytes | None:

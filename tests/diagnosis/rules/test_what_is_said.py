@@ -199,3 +199,80 @@ def test_state_slots_that_are_full_while_requests_wait_are_named(
         f" {queued},\n"
     )
     assert ("mamba-slots-cap-concurrency" in rules_of(launch)) == named
+
+
+OVERFLOW = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.45 GiB. GPU 0 has a total capacity of 79.11 GiB of"
+    " which 1.62 GiB is free. Of the allocated memory 76.50 GiB is allocated by PyTorch, and 0.10 GiB is reserved by"
+    " PyTorch but unallocated.\n"
+)
+
+
+def test_an_overflow_in_a_decode_step_is_no_prefills() -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:09 TP0] Prefill batch. #new-seq: 1, #new-token: 8192, #cached-token: 0, token usage: 0.50,"
+        " #running-req: 9, #queue-req: 0, \n"
+        "[2026-03-01 10:00:10 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/sglang/srt/managers/scheduler.py", line 1131, in event_loop_overlap\n'
+        '  File "/sglang/srt/model_executor/model_runner.py", line 2210, in forward_decode\n' + OVERFLOW
+    )
+    (found,) = [f for f in launch["findings"] if f["severity"] == "critical"]
+    assert found["rule"] == "transient-exceeds-slack"
+    flags = [r["flag"] for r in found["remedies"]]
+    assert flags[0] == "--max-running-requests" and "--chunked-prefill-size" not in flags
+
+
+@pytest.mark.parametrize(
+    "head", ["Exception in run_tp_server:\nTraceback (most recent call last):", "Exception in run_tp_server:"]
+)
+def test_the_head_of_a_cut_traceback_is_not_quoted_as_the_error(head: str) -> None:
+    free = "[23:17:01 TP4] Memory pool end. avail mem=18.66 GB\n"
+    launch = launch_of(
+        f"{free}[23:17:02 TP4] Capture cuda graph begin. This can take up to several minutes.\n[23:17:08 TP4] {head}\n"
+    )
+    assert launch["outcome"] == "failed"
+    assert "run_tp_server" not in launch["verdict"] and "not in the log" in launch["verdict"]
+    alone = launch_of(f"[23:17:08 TP4] {head}\n")
+    assert "before the line that names the error" in alone["verdict"]
+
+
+def test_a_kill_after_host_pools_offers_smaller_ones() -> None:
+    pools = "".join(
+        f"[2026-03-01 10:00:0{n} DisaggregationMode.DECODE TP{n}] Allocating 40.00 GB host memory for hierarchical KV"
+        " cache.\n"
+        for n in range(4)
+    )
+    dead = "[2026-03-01 10:01:00] Rank 2 scheduler is dead. Please check if there are relevant logs.\nExit code: -9\n"
+    launch = launch_of(pools + dead)
+    found = {f["rule"]: f for f in launch["findings"]}
+    assert "--hicache-size" in {r["flag"] for r in found["host-oom-kill"]["remedies"]}
+    assert "160 GB" in found["hicache-per-rank-and-per-pool"]["summary"]
+
+
+LIMITS = (
+    "[2026-03-01 10:00:20] max_total_num_tokens=535124, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+    " max_running_requests={}, context_len=2048, available_gpu_mem=19.66 GB\n"
+)
+
+
+@pytest.mark.parametrize(("requests", "advised"), [(32, False), (4096, True)])
+def test_no_larger_pool_is_advised_where_requests_cannot_fill_it(requests: int, advised: bool) -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:00] Load weight end. type=M, avail mem=59.87 GB, mem usage=20.00 GB.\n"
+        + LIMITS.format(requests)
+    )
+    found = {f["rule"]: f for f in launch["findings"]}
+    assert bool(found["big-free-memory-left"]["remedies"]) == advised
+    assert ("--mem-fraction-static" in launch["verdict"]) == advised
+
+
+def test_a_reading_before_the_capture_is_not_called_the_end() -> None:
+    text = (
+        "[20:52:05] Load weight end. elapsed=2.57 s, type=M, avail mem=14.47 GB, mem usage=8.62 GB.\n"
+        "[20:52:05] Memory pool end. avail mem=3.40 GB\n"
+    )
+    ready = "[20:53:40] The server is fired up and ready to roll!\n"
+    begin = "[20:52:05] Capture cuda graph begin. This can take up to several minutes. avail mem=2.98 GB\n"
+    for graphs, when, sure in ((begin, "before graphs were captured", "likely"), ("", "at the end", "certain")):
+        (found,) = [f for f in launch_of(text + graphs + ready)["findings"] if f["rule"] == "no-fault"]
+        assert when in found["summary"] and found["confidence"] == sure

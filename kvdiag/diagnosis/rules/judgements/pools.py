@@ -243,6 +243,20 @@ def cause_of_room(case: Case) -> str | None:
     return None
 
 
+def most_in_use(case: Case) -> int | None:
+    """The tokens that all requests admitted at once can use, where that is a small share of the pool; None elsewhere.
+
+    What the pool has beyond them only keeps prefixes.
+    """
+    tokens, context = case.tokens, case.context_length
+    limit = case.limits.max_running_requests if case.limits is not None else None
+    limit = limit or int(case.launch.number_of("max_running_requests") or 0)
+    if not tokens or not context or not limit or cap(case) is not None:
+        return None
+    most = limit * context
+    return most if 0 < most <= case.thresholds.workload_share * tokens else None
+
+
 def fraction_limits_pool(case: Case) -> bool:
     """Whether the fraction, and nothing else, keeps the pool small while memory is left."""
     if not has_room(case) or cause_of_room(case) is not None or case.fraction is None:
@@ -283,6 +297,7 @@ def may_raise_fraction(case: Case) -> bool:
         memory_ran_out(case) is None
         and not is_thin(case)
         and cause_of_room(case) is None
+        and most_in_use(case) is None
         and not no_feasible_fraction(case)
         and not case.launch.has(CaptureFailed)
         and not was_killed(case)
