@@ -1,7 +1,8 @@
-"""Batch lines and progress bars, the bulk of a log: lines that are alike but for their digits hide nothing.
+"""The bulk of a log: lines that are alike but for their digits hide nothing, or a client's address and nothing else.
 
-They speak of tokens, and so call for patterns of secrets at every line. Where a line holds nothing but keys and
-figures, and nothing in it was hidden, another that differs in digits alone has nothing to hide either.
+Batch lines and progress bars speak of tokens, and so call for patterns of secrets at every line. Where a line holds
+nothing but keys and figures, and nothing in it was hidden, another that differs in digits alone has nothing to hide
+either. Access lines name a client each: where its address was all that was hidden, it is in another alike.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ BAR: Final = lazy(
     r"(?:\|[ #0-9\u2580-\u259f]{0,200})?"
     r"(?:\| *\d{1,9}/\d{1,9} \[[\d:?]{1,12}<[\d:?]{1,12}(?:, *(?:\d{1,9}(?:\.\d{1,6})?|\?)(?:it/s|s/it))?\])? *"
 )
+# An access line of uvicorn's with a client's IPv4 address. No part of its path holds digits, but for a version's.
+_OCTET = rb"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+ACCESS: Final = lazy(
+    rb"(" + _CARRIED.encode() + rb"INFO: {1,10})(" + _OCTET + rb"(?:\." + _OCTET + rb"){3})"
+    rb"(:\d{1,5} - \"[A-Z]{3,7} (?:/(?:v\d|[a-z][a-z_-]{0,30})){0,6}/? HTTP/\d\.\d\" \d{3}[A-Za-z ]{0,40})"
+)
+_PSEUDONYM: Final = re.compile(rb"addr-\d{1,9}")
+_ADDRESSES: Final = 1 << 16
 # Keys whose figure may be a secret.
 _NAMES: Final = lazy(r"(?i)pass|secret|key|cred|auth|\bpin\b|\bcode\b|login|user")
 
@@ -55,3 +64,34 @@ class Harmless:
         is_figures = FIGURES.fullmatch(text) or BAR.fullmatch(text)
         if is_figures and len(self._shapes) < _SHAPES and not _NAMES.search(text):
             self._shapes.add(raw.translate(None, _DIGITS))
+
+
+class Addressed:
+    """Access lines in which a client's address was all that was hidden, and what stands for each address."""
+
+    def __init__(self) -> None:
+        self._shapes: set[bytes] = set()
+        self._names: dict[bytes, bytes] = {}
+
+    def masked(self, raw: bytes) -> bytes | None:
+        """A line with its address hidden; None where it is not known how."""
+        found = ACCESS.fullmatch(raw)
+        if found is None:
+            return None
+        head, address, rest = found.groups()
+        name = self._names.get(address)
+        return head + name + rest if name is not None and _shape(head, rest) in self._shapes else None
+
+    def learn(self, raw: bytes, masked: bytes) -> None:
+        """Notes how a line was masked, where its form allows nothing to hide but the address."""
+        if len(self._names) >= _ADDRESSES or len(self._shapes) >= _SHAPES or (found := ACCESS.fullmatch(raw)) is None:
+            return
+        head, address, rest = found.groups()
+        name = masked[len(head) : len(masked) - len(rest)]
+        if masked == head + name + rest and _PSEUDONYM.fullmatch(name) and not _NAMES.search(raw.decode()):
+            self._shapes.add(_shape(head, rest))
+            self._names[address] = name
+
+
+def _shape(head: bytes, rest: bytes) -> bytes:
+    return (head + b"@" + rest).translate(None, _DIGITS)

@@ -329,13 +329,20 @@ def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
 def _masked_alone(raw: bytes, masker: Masker) -> bytes:
     """One line as it is kept; at once where one alike hid nothing."""
     looked_ahead = masker.looks_ahead
-    if not looked_ahead and raw in masker.harmless:
-        return raw
+    if not looked_ahead:
+        if raw in masker.harmless:
+            return raw
+        if (known := masker.address_hidden(raw)) is not None:
+            return known
     text = raw.decode("utf-8", "replace")
     masked = _line_masked(text, masker)
-    if masked == text and not (looked_ahead or masker.looks_ahead or masker.has_own):
-        masker.harmless.learn(raw, text)
-    return masked.encode("utf-8", "replace")
+    copied = masked.encode("utf-8", "replace")
+    if not (looked_ahead or masker.looks_ahead or masker.has_own):
+        if masked == text:
+            masker.harmless.learn(raw, text)
+        else:
+            masker.addressed.learn(raw, copied)
+    return copied
 
 
 def _spans(data: bytes, masker: Masker) -> Sequence[tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvdiag.diagnosis.databases import database
 from kvdiag.diagnosis.decoding import clean
-from kvdiag.diagnosis.harmless import Harmless
+from kvdiag.diagnosis.harmless import Addressed, Harmless
 from kvdiag.diagnosis.patterns import LOCAL, PATTERNS, Pattern
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Masker:
         self._open: tuple[str, Pattern] | None = None  # the quote that a hidden value still lacks
         self._breaks: list[int] | None = None
         self.harmless = Harmless()  # lines of the file at hand, see masked_copy
+        self.addressed = Addressed()
 
     @property
     def looks_ahead(self) -> bool:
@@ -85,6 +86,13 @@ class Masker:
             return any(expression.search(text, timeout=TIMEOUT_S) for _, expression in self._extra)
         except TimeoutError:
             return True
+
+    def address_hidden(self, line: bytes) -> bytes | None:
+        """A line of which an address is all there is to hide, without it; None where that is not known."""
+        masked = self.addressed.masked(line)
+        if masked is not None:
+            self._count("ip_address")
+        return masked
 
     def mask(self, text: str) -> str:
         """The text without what must not be shown, whatever stood before it."""

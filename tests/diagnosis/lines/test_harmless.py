@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvdiag.diagnosis.events import DECLARATIONS
-from kvdiag.diagnosis.harmless import Harmless
+from kvdiag.diagnosis.harmless import Addressed, Harmless
 from kvdiag.diagnosis.lines import Log
 from kvdiag.diagnosis.masked_copy import masked_copy
 
@@ -36,6 +36,19 @@ OTHERS = [
     "",
     "hunter22222",
 ]
+# Access lines, A for an address: those with nothing but it to hide, and those with more.
+ACCESSES = [
+    'INFO:     A:4000 - "GET / HTTP/1.1" 200 OK',
+    'INFO:     A:51234 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+    'INFO:     A:51234 - "POST /v1/chat/completions HTTP/1.1" 503 Service Unavailable',
+    'INFO:     A:1 - "GET /health_generate HTTP/1.1" 200 OK',
+    'INFO:     A:1 - "GET /v1/models?api_key=sk-abcdefghijklmnop1234 HTTP/1.1" 200 OK',
+    'INFO:     A:1 - "GET /v1/sk-abcdefghijklmnop123456789012 HTTP/1.1" 200 OK',
+    'INFO:     A:1 - "GET /home/zoe HTTP/1.1" 200 OK',
+    'INFO:     A:1 - "GET /v1/models?from=A HTTP/1.1" 200 OK',
+    'INFO:     A - "GET / HTTP/1.1" 200 OK',
+]
+ADDRESSES = ["10.11.12.13", "10.11.12.14", "192.168.0.7", "127.0.0.1", "8.8.8.8", "300.1.1.1", "1.2.3.4"]
 
 
 def copy(raw: str, folder: Path) -> tuple[bytes, dict[str, int]]:
@@ -53,6 +66,34 @@ def test_the_copy_is_the_same_with_and_without(seed: int, tmp_path: Path, monkey
     short = copy(raw, tmp_path / "short")
     monkeypatch.setattr(Harmless, "learn", lambda self, raw, text: None)
     assert short == copy(raw, tmp_path / "long")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_addresses_of_access_lines_are_hidden_the_same_with_and_without(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    carrier = CARRIERS[seed % len(CARRIERS)]
+    lines = []
+    for _ in range(3_000):
+        line = rng.choice(ACCESSES if rng.random() < 0.9 else OTHERS)
+        lines.append(carrier + line.replace("A", rng.choice(ADDRESSES)) if line in ACCESSES else carrier + line)
+    raw = "\n".join(lines) + "\n"
+    short, masked = copy(raw, tmp_path / "short")
+    assert b"10.11.12.13" not in short and b"192.168.0.7" not in short and b"127.0.0.1:1 -" in short
+    assert masked["ip_address"] > 1_000
+    monkeypatch.setattr(Addressed, "learn", lambda self, raw, masked: None)
+    assert (short, masked) == copy(raw, tmp_path / "long")
+
+
+def test_an_address_is_hidden_at_once_where_one_alike_was() -> None:
+    addressed = Addressed()
+    known = ACCESSES[1].replace("A", "10.11.12.13").encode()
+    addressed.learn(known, known.replace(b"10.11.12.13", b"addr-1"))
+    assert addressed.masked(known.replace(b"51234", b"7")) == known.replace(b"10.11.12.13:51234", b"addr-1:7")
+    assert addressed.masked(known.replace(b"10.11.12.13", b"10.11.12.14")) is None
+    for line in (known.replace(b"chat", b"sk-abcdefghijklmnop1"), known + b" x1", known.replace(b"INFO", b"WARN")):
+        assert addressed.masked(line) is None
 
 
 @pytest.mark.parametrize(
