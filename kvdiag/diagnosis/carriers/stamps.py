@@ -1,5 +1,5 @@
-"""A time before the line from a tool that names nothing else: `ts`, `awk`, supervisors, loggers, Loki's and AWS's
-command lines. Also the head of a record of Python's logging in another format than SGLang's.
+"""A time before the line from a tool that names nothing else: `ts`, `awk`, supervisors, loggers, the command
+lines of Loki, AWS and Google Cloud. Also the head of a record of Python's logging in another format than SGLang's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _LOGGING = lazy(
     rf"|[\w.]{{1,120}}(?::\d{{1,6}})?\s[-|:]\s\[?{_LEVEL}\]?\s[-|:]\s|\[?{_LEVEL}\]?\s{{1,8}}[-|:]?\s?)"
 )
 _PLAIN = lazy(rf"\[?{_ISO}\]?[ :|\t]\s{{0,3}}(?:- )?")
+# Google Cloud's logging: severity, time in UTC.
+_SEVERITY = lazy(r"[A-Z]{4,9} (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)Z ")
 _BASIC = lazy(rf"{_LEVEL}:[\w.]{{1,120}}:")
 _HEAD = lazy(rf"{_LEVEL}\s{{1,4}}(?:\d\d-\d\d \d\d:\d\d:\d\d )?\[?[\w./-]{{1,120}}:\d{{1,6}}\]?:?\s")
 
@@ -34,6 +36,8 @@ def _stamp(text: str) -> Peeled | None:
 def _short(text: str) -> Peeled | None:
     found = _TS.match(text)
     if found and LOOKS_PRINTED.match(text, found.end()):
+        return Peeled(text[found.end() :], found[1])
+    if found := _SEVERITY.match(text):
         return Peeled(text[found.end() :], found[1])
     if found := _BASIC.match(text):
         return Peeled(text[found.end() :])

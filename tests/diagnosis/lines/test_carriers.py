@@ -57,6 +57,7 @@ CARRIERS: dict[str, tuple[Callable[[str], str], str | None, str]] = {
         "cloudwatch",
         "",
     ),
+    "gcloud logging read": (lambda r: "ERROR 2025-03-08T12:29:13.159073700Z " + r, "stamped", ""),
     "aws logs tail": (lambda r: "2025-03-08T12:29:13.123000+00:00 sgl/main/abc " + r, "stamped", ""),
     "loki json": (
         lambda r: json.dumps({"labels": {"pod": "sgl-0"}, "line": r, "timestamp": "2025-03-08T12:29:13Z"}),
