@@ -320,7 +320,7 @@ class _Inquest:
         capture = next((e for e in roots if isinstance(e, CaptureFailed)), None)
         kind, message = self._kind(root)
         stage = self._stage(root)
-        if capture is not None and _near(capture.line, root.line):
+        if capture is not None and _near(capture.line, root.line) and not capture.in_batch:
             stage = Stage.CUDA_GRAPH
         if kind is FailureKind.GPU_OOM and stage in (Stage.ARGUMENTS, Stage.DISTRIBUTED):
             stage = Stage.WEIGHTS  # by the convention of all stages of an overflow: until the weights are loaded
@@ -332,7 +332,7 @@ class _Inquest:
             case NoRoomForPool() | PoolRefused():
                 return Stage.KV_CACHE
             case CaptureFailed():
-                return Stage.CUDA_GRAPH
+                return Stage.SERVING if event.in_batch else Stage.CUDA_GRAPH
             case UnbalancedMemory():
                 return Stage.DISTRIBUTED
             case ArgumentsRefused() | ContextTooLong():

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
+from kvdiag.diagnosis.events.frames import Frame
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
@@ -90,10 +91,13 @@ _KINDS = {
     FailureKind.HOST_OOM: "the host's memory ran out",
     FailureKind.SIZING: "no room was left for the KV pool",
     FailureKind.ASSERTION: "an assertion failed",
-    FailureKind.COMMUNICATION: "ranks lost each other",
+    FailureKind.COMMUNICATION: "communication between ranks failed",
     FailureKind.KERNEL: "a kernel failed",
     FailureKind.OTHER: "another error ended it",
 }
+
+
+_QUOTED = (FailureKind.OTHER, FailureKind.COMMUNICATION, FailureKind.ASSERTION, FailureKind.KERNEL)
 
 
 def _failed(case: Case, lead: Finding | None) -> str:
@@ -103,7 +107,7 @@ def _failed(case: Case, lead: Finding | None) -> str:
         return f"Failed{where}. {_sentence(lead.summary)} {_act(lead)}".strip()
     what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
     message = failure.message.strip().splitlines()[0][:160] if failure is not None and failure.message.strip() else ""
-    quoted = f": {message}" if message and failure is not None and failure.kind is FailureKind.OTHER else ""
+    quoted = f": {message}" if message and failure is not None and failure.kind in _QUOTED else ""
     if quoted.endswith("Traceback (most recent call last):") or (quoted and _begins_a_traceback(failure)):
         return f"Failed{where}: the log ends within a traceback, before the line that names the error."
     return f"Failed{where}: {what}{quoted}."
@@ -122,7 +126,8 @@ def _where(case: Case) -> str:
     stage = failure.stage if failure is not None and failure.stage is not None else reached
     launch = case.launch
     if stage is Stage.WEIGHTS and reached in (None, Stage.ARGUMENTS, Stage.DISTRIBUTED):
-        return " before the weights load"
+        loads = any(frame.site == "load" for frame in launch.each(Frame))
+        return " while the weights load" if loads else " before the weights load"
     if stage is Stage.ARGUMENTS and not launch.has(ArgumentsRefused, ContextTooLong):
         return ""  # the command is all that the log shows of the start
     if stage is Stage.CUDA_GRAPH and not launch.has(*_CAPTURES):
@@ -183,6 +188,8 @@ def _further(case: Case) -> str:
     sizing, free = case.sizing, case.free_at_end
     if sizing is None or sizing.fractions is None or case.fraction is None or free is None:
         return ""
+    if case.has_graphs_after_end:
+        return ""  # what the graphs took is not known
     if sizing.inputs.unified_memory:
         return ""  # what is free there is the host's as well
     to = sizing.fractions.keeps_wanted

@@ -175,6 +175,11 @@ class CaptureFailed(Event):
         return "prefill" in head or "piecewise" in head
 
     @property
+    def in_batch(self) -> bool:
+        """Whether its traceback comes from the loop that serves: graphs of prefill sizes fail there as well."""
+        return any("in event_loop_" in text or "in run_event_loop" in text for text in self.line.following(24))
+
+    @property
     def whole_reason(self) -> str:
         """The reason with the lines it goes on over, up to SGLang's printed advice."""
         told = [self.reason or ""]

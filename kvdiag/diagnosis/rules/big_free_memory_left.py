@@ -22,12 +22,15 @@ from kvdiag.diagnosis.rules.judgements import (
     fraction_limits_pool,
     has_room,
     is_short,
+    looks_capped,
     may_raise_fraction,
     most_in_use,
     was_killed,
 )
-from kvdiag.diagnosis.rules.rule import Case, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_prediction, to_gib
+
+_UNCAPPED = (Remedy("--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens."),)
 
 
 @rule(severity=Severity.ADVICE)
@@ -46,10 +49,18 @@ def check(case: Case) -> Iterator[Finding]:
     room = spare * size.share / size.target if size and not cause else None
     worth = f", room for about {format_prediction(room)} more KV tokens" if room is not None else ""
     beside = cause == "mem-fraction-too-low"  # its finding has the same figures
-    summary = f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}"
+    capped = not cause and looks_capped(case)
+    seems = "; --max-total-tokens may set the pool" if capped else ""
+    summary = (
+        f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}{seems}"
+    )
     yield Finding(
         summary="The memory left free is what the low fraction leaves" if beside else summary,
-        why="What is wanted stays as slack for prefill, graphs and the allocator." if not cause else "",
+        why=""
+        if cause
+        else "The log has no arguments, and the count of tokens is as round as one that was asked for."
+        if capped
+        else "What is wanted stays as slack for prefill, graphs and the allocator.",
         formula=""
         if beside
         else worked(
@@ -57,8 +68,13 @@ def check(case: Case) -> Iterator[Finding]:
             f"{gib(free.available)} − {gib(case.wanted_range[1])} = {gib(spare)}; {wanted(case)}",
         ),
         evidence=cite(free) if beside else cite(free, case.opening),
-        remedies=remedies(raise_by_room(case)) if not cause and may_raise_fraction(case) else (),
+        remedies=_UNCAPPED
+        if capped
+        else remedies(raise_by_room(case))
+        if not cause and may_raise_fraction(case)
+        else (),
         severity=Severity.INFO if cause else Severity.WARNING if is_short(case) else Severity.ADVICE,
         part_of=cause,
+        confidence=Confidence.LIKELY if capped else Confidence.CERTAIN,
         stake=to_gib(spare) or 0.0,
     )

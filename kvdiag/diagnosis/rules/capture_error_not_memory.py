@@ -7,7 +7,7 @@ Why it matters
     The printed "Possible solutions" (a smaller --mem-fraction-static, a smaller --cuda-graph-max-bs, graphs off) do
     not touch the cause.
 What to do
-    Read the first line of the cause.
+    Read the first line of the cause. Where it fell in graphs of prefill sizes, these can be switched off alone.
 Sources
     SGLang, cuda_graph_runner.py: the hints are printed for every exception.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import shorten
 
+from kvdiag.diagnosis.rules._pricing import prefill_graph_knobs, remedies
 from kvdiag.diagnosis.rules.judgements import capture_errors, free_at
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -30,12 +31,16 @@ def check(case: Case) -> Iterator[Finding]:
     free = free_at(case, failed[0].line)
     left = "" if free is None else f" with {format_gib(free)} free"
     reason = shorten(failed[0].reason or "", 200, placeholder=" …")
+    piecewise = "Piecewise CUDA Graph failed" in failed[0].line.text
+    why = (
+        "SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs, --disable-cuda-graph) for every"
+        " exception; here they do not touch the cause."
+    )
     yield Finding(
         summary=f"Graph capture failed{left}, and not for want of memory: {reason}",
-        why="SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs,"
-        " --disable-cuda-graph) for every"
-        " exception; here they do not touch the cause.",
+        why="These releases call graphs of prefill sizes experimental." if piecewise else why,
         ranks=tuple(dict.fromkeys(e.rank for e in failed)),
         evidence=cite(*failed[:2], figure="available_gib", value=to_gib(free, 4)),
+        remedies=remedies(*prefill_graph_knobs(case)[1:]) if failed[0].is_prefill else (),
         confidence=Confidence.LIKELY if free is None else Confidence.CERTAIN,
     )

@@ -125,7 +125,8 @@ def _completed(finding: Finding, rule: Rule, case: Case) -> Finding:
     known = (x for x in finding.remedies if not comes_later(x.flag.lstrip("-").replace("-", "_"), case.launch.releases))
     offers = tuple(offer for x in known if (offer := completed(case, x)) is not None)
     severity = finding.severity or rule.severity
-    return dataclasses.replace(finding, rule=rule.id, severity=severity, evidence=kept, remedies=offers)
+    ranks = tuple(rank for rank in finding.ranks if rank) or finding.ranks
+    return dataclasses.replace(finding, rule=rule.id, severity=severity, ranks=ranks, evidence=kept, remedies=offers)
 
 
 def _order(finding: Finding) -> tuple[int, int, float, str]:

@@ -54,7 +54,7 @@ def _fewer_requests_for_states(case: Case, named: set[str]) -> Iterator[Cleared]
 
 
 def _capture(case: Case, named: set[str]) -> Iterator[Cleared]:
-    failed = case.launch.each(CaptureFailed)
+    failed = [e for e in case.launch.each(CaptureFailed) if _lists_solutions(e)]
     if not failed:
         return
     if "capture-error-not-memory" in named:
@@ -72,6 +72,13 @@ def _capture(case: Case, named: set[str]) -> Iterator[Cleared]:
             "It bounds decode graphs; these are graphs of prefill sizes.",
             _of(failed),
         )
+
+
+def _lists_solutions(failed: CaptureFailed) -> bool:
+    """Whether SGLang lists its solutions under a failure; where their lines are missing, by its wording."""
+    if "Piecewise CUDA Graph failed" not in failed.line.text:
+        return True
+    return any(text.lstrip().startswith("Possible s") for text in failed.line.following(14))
 
 
 def _fragments(case: Case, named: set[str]) -> Iterator[Cleared]:

@@ -276,3 +276,86 @@ def test_a_reading_before_the_capture_is_not_called_the_end() -> None:
     for graphs, when, sure in ((begin, "before graphs were captured", "likely"), ("", "at the end", "certain")):
         (found,) = [f for f in launch_of(text + graphs + ready)["findings"] if f["rule"] == "no-fault"]
         assert when in found["summary"] and found["confidence"] == sure
+
+
+PIECEWISE = (
+    "[2026-06-10 13:08:34 TP7] Piecewise CUDA Graph failed with error: 'C' object has no attribute 'num_tokens'\n"
+)
+ADVICE = "To work around this error, add --disable-piecewise-cuda-graph to your launch command.\n"
+CRASH = "[2026-06-10 13:08:34 TP7] Scheduler hit an exception: Traceback (most recent call last):\n"
+
+
+def test_graphs_of_prefill_sizes_that_fail_are_switched_off_and_no_other_advice_is_refuted() -> None:
+    launch = launch_of(PIECEWISE + ADVICE + CRASH)
+    (found,) = [f for f in launch["findings"] if f["rule"] == "capture-error-not-memory"]
+    assert [r["flag"] for r in found["remedies"]] == ["--disable-piecewise-cuda-graph"]
+    assert not any("Possible solutions" in c["claim"] for c in launch["cleared"])
+    assert launch["failure"]["stage"] == "cuda_graph"
+    decode = launch_of("Exception: Capture cuda graph failed: invalid argument\n")
+    assert any("Possible solutions" in c["claim"] for c in decode["cleared"])
+
+
+def test_graphs_of_prefill_sizes_may_fail_while_serving() -> None:
+    loop = '  File "/sglang/srt/managers/scheduler.py", line 1507, in run_event_loop\n'
+    assert launch_of(PIECEWISE + ADVICE + CRASH + loop)["failure"]["stage"] == "serving"
+
+
+def test_a_failed_collective_is_quoted() -> None:
+    launch = launch_of(
+        "p2p.cc:256 NCCL WARN hipIpcGetMemHandle failed : invalid argument\n"
+        "RuntimeError: NCCL error: unhandled cuda error\n"
+        "Rank 0 scheduler died during initialization (exit code: -3)\n"
+    )
+    assert launch["verdict"].endswith(
+        "communication between ranks failed: RuntimeError: NCCL error: unhandled cuda error."
+    )
+
+
+def test_an_overflow_within_the_loader_did_not_come_before_the_load() -> None:
+    frame = '  File "/sglang/srt/model_executor/model_runner.py", line 900, in load_model\n'
+    assert "while the weights load" in launch_of(CRASH + frame + OVERFLOW)["verdict"]
+
+
+def test_ranks_without_a_name_are_not_listed() -> None:
+    wait = (
+        "ValueError: TP rank {} could finish the model loading, but there are other ranks that didn't finish loading.\n"
+    )
+    launch = launch_of(wait.format(1) + CRASH + wait.format(2))
+    assert launch["findings"][0]["ranks"] == ["TP7"]
+
+
+ROUND = (
+    "[2026-03-04 15:13:13] Load weight end. type=M, avail mem=101.90 GB, mem usage=15.10 GB.\n"
+    "[2026-03-04 15:13:13] KV Cache is allocated. #tokens: {0}, K size: 1.25 GB, V size: 1.25 GB\n"
+    "[2026-03-04 15:13:16] max_total_num_tokens={0}, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+    " max_running_requests=128, context_len=131072, available_gpu_mem=97.16 GB\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "tokens", "flag"),
+    [
+        ("", 20480, "--max-total-tokens"),
+        ("", 20417, "--mem-fraction-static"),
+        ("python3 -m sglang.launch_server --model-path m --mem-fraction-static 0.2\n", 20480, "--mem-fraction-static"),
+    ],
+)
+def test_a_small_round_pool_is_taken_for_a_capped_one(command: str, tokens: int, flag: str) -> None:
+    launch = launch_of(command + ROUND.format(tokens))
+    found = [f for f in launch["findings"] if f["rule"] in ("big-free-memory-left", "mem-fraction-too-low")]
+    assert [r["flag"] for f in found for r in f["remedies"]] == [flag]
+
+
+def test_nothing_is_promised_of_what_is_free_before_the_capture() -> None:
+    launch = launch_of(
+        "[2025-01-23 19:35:15 TP0] Load weight begin. avail mem=78.81 GB\n"
+        "[2025-01-23 19:35:20 TP0] Load weight end. type=M, dtype=torch.bfloat16, avail mem=63.72 GB\n"
+        "[2025-01-23 19:35:20 TP0] KV Cache is allocated. K size: 27.13 GB, V size: 27.13 GB.\n"
+        "[2025-01-23 19:35:20 TP0] Memory pool end. avail mem=8.34 GB\n"
+        "[2025-01-23 19:35:20 TP0] Capture cuda graph begin. This can take up to several minutes.\n"
+        "[2025-01-23 19:35:27 TP0] Capture cuda graph end. Time elapsed: 6.57 s\n"
+        "[2025-01-23 19:35:27 TP0] max_total_num_tokens=444500, max_prefill_tokens=16384, max_running_requests=2049,"
+        " context_len=131072\n"
+        "[2025-01-23 19:35:29] The server is fired up and ready to roll!\n"
+    )
+    assert launch["verdict"].startswith("Ready, nothing to fix.") and "leave about" not in launch["verdict"]

@@ -243,6 +243,18 @@ def cause_of_room(case: Case) -> str | None:
     return None
 
 
+def looks_capped(case: Case) -> bool:
+    """Whether --max-total-tokens may set the pool, where the log has no arguments: a round count that takes far less
+    than what stays free."""
+    tokens, free = case.tokens, case.free_at_end
+    if not tokens or tokens % 1024 or free is None or not has_room(case):
+        return False
+    if "max_total_tokens" in case.launch.arguments or case.launch.commands:
+        return False
+    sizes = [x.kv_size for x in case.ledgers if x.kv_size is not None]
+    return bool(sizes) and 4 * max(sizes) < free.available
+
+
 def most_in_use(case: Case) -> int | None:
     """The tokens that all requests admitted at once can use, where that is a small share of the pool; None elsewhere.
 
@@ -298,6 +310,7 @@ def may_raise_fraction(case: Case) -> bool:
         and not is_thin(case)
         and cause_of_room(case) is None
         and most_in_use(case) is None
+        and not looks_capped(case)
         and not no_feasible_fraction(case)
         and not case.launch.has(CaptureFailed)
         and not was_killed(case)
