@@ -14,7 +14,6 @@ Origin = Literal["given", "default", "adjusted"]
 MAX_ARGUMENTS = 2_000  # SGLang has some 400; a line with more is not its own
 # What most values are: read without the parser of Python's literals.
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
-_UNENDED = re.compile(r"[\w.+-]+['\"]?(?:=|: )-?[\d.]*\Z")
 _SIMPLE = re.compile(r"'[^'\\\n\r\0]*'|\"[^\"\\\n\r\0]*\"")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
@@ -33,10 +32,10 @@ def read_arguments(body: str, is_cut: bool = False) -> dict[str, Value]:
 
     A value that is no plain literal (an enum, a dataclass, a class) stays its text. Never evaluates.
 
-    is_cut  the log ends within the line: a number at its end may have gone on, and is not taken
+    is_cut  the log ends within the line: the last item may have gone on, and is not taken unless the set is closed
     """
     found: dict[str, Value] = {}
-    for item in _items(_UNENDED.sub("", body) if is_cut else body):
+    for item in _items(body, is_cut):
         named = re.match(r"\s*(?:(\w+)\s*=|(['\"])(\w+)\2\s*:)\s*(.*)", item, re.S)
         if named:
             found[named[1] or named[3]] = read_value(named[4].strip())
@@ -45,7 +44,7 @@ def read_arguments(body: str, is_cut: bool = False) -> dict[str, Value]:
     return found
 
 
-def _items(body: str) -> Iterator[str]:
+def _items(body: str, is_cut: bool) -> Iterator[str]:
     """The top-level parts between commas, up to the bracket that closes the set."""
     start, quote, stack, skip = 0, "", [], False
     for at, char in enumerate(body):
@@ -69,7 +68,8 @@ def _items(body: str) -> Iterator[str]:
         elif char == "," and not stack:
             yield body[start:at]
             start = at + 1
-    yield body[start:]
+    if not is_cut:
+        yield body[start:]
 
 
 def read_value(text: str) -> Value:

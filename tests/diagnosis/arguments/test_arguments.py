@@ -44,6 +44,12 @@ def test_a_number_within_which_the_log_is_cut_is_no_value(body: str) -> None:
     assert read_arguments(body, is_cut=True) == {"a": 1}
 
 
+@pytest.mark.parametrize("tail", ["b='/models/Qwen3.6-2", "b=[1, 2, 3", "b=C(x=1, y=2", "b=True"])
+def test_an_item_within_which_the_log_is_cut_is_not_taken(tail: str) -> None:
+    assert read_arguments(f"a=1, {tail}", is_cut=True) == {"a": 1}
+    assert read_arguments("a=1, b=2)", is_cut=True) == {"a": 1, "b": 2}
+
+
 def test_a_cut_tail_is_kept() -> None:
     assert read_arguments("a=1, b='cut in the mid") == {"a": 1, "b": "cut in the mid"}
 
