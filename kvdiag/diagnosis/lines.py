@@ -58,7 +58,7 @@ class LogLine:
     node    the process or machine that the carrier names, "" when it names none
     shown   the line as a reader sees it: masked, without colour codes, with its carrier
     batches how many batch lines this one stands for; more than itself where only a sample of them is read
-    is_cut  the file ends with it and has no line end there: it may have gone on
+    is_cut  it may have gone on: the file ends with it and has no line end there, or another record is glued onto it
     """
 
     file: int
@@ -96,6 +96,10 @@ class LogLine:
             return self.after[:count] if any(word in text for text in self.after) else ()
         return self.after.texts(count) if self.after.may_hold(word) else ()
 
+    def is_cut_within(self, count: int) -> bool:
+        """Whether the file ends in one of the next physical lines, at most `count`, and has no line end there."""
+        return not isinstance(self.after, tuple) and self.after.is_cut_within(count)
+
 
 @dataclass
 class FileInfo:
@@ -128,10 +132,13 @@ def _is_dressed(raw: bytes) -> bool:
 class Following:
     """The lines after one, decoded when they are asked for."""
 
-    __slots__ = ("_before", "_carriers", "_masker", "_raw", "_rest")
+    __slots__ = ("_before", "_carriers", "_is_cut", "_masker", "_raw", "_rest")
 
-    def __init__(self, rest: str, raw: bytes, masker: Masker | None, carriers: set[str], before: bytes) -> None:
+    def __init__(
+        self, rest: str, raw: bytes, masker: Masker | None, carriers: set[str], before: bytes, is_cut: bool
+    ) -> None:
         self._rest, self._raw, self._masker, self._carriers, self._before = rest, raw, masker, carriers, before
+        self._is_cut = is_cut  # the file ends with them and has no line end there
 
     def texts(self, count: int) -> tuple[str, ...]:
         """At most `count` texts; () once the lines are forgotten."""
@@ -140,6 +147,15 @@ class Following:
     def may_hold(self, word: str) -> bool:
         """Whether a word of plain letters may be among the texts; a carrier or a secret may yet take it away."""
         return word.encode() in self._raw or word in self._rest or _is_dressed(self._raw)
+
+    def is_cut_within(self, count: int) -> bool:
+        """Whether the file is cut in one of the next `count` lines."""
+        return self._is_cut and self._raw.count(b"\n") + 1 + (self._rest.count("\n") + 1 if self._rest else 0) <= count
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands behind."""
+        return not self._raw.strip() and not self._rest.strip()
 
     def unprefixed(self, count: int) -> tuple[str, ...]:
         """The texts up to the first line with SGLang's own prefix: what the line before may go on with."""
@@ -308,10 +324,11 @@ class _Page:
             done = stop
             at = block.number + number if numbers is None else numbers[min(number, len(numbers) - 1)]
             stands_for = batches.get(end)
+            is_cut = stop == len(data) and not block.ahead
             if stands_for is not None:
-                line = self._batch(data, begin, stop, at, stands_for)
+                line = self._batch(data, begin, stop, at, stands_for, is_cut)
             else:
-                line = self._bar(data, begin, stop, at) if data.startswith(bars, begin, stop) else None
+                line = self._bar(data, begin, stop, at, is_cut) if data.startswith(bars, begin, stop) else None
             if line is not None:
                 yield line
                 continue
@@ -362,7 +379,7 @@ class _Page:
         self.dense_read += len(found)
         return found
 
-    def _batch(self, data: bytes, begin: int, stop: int, number: int, batches: int) -> LogLine | None:
+    def _batch(self, data: bytes, begin: int, stop: int, number: int, batches: int, is_cut: bool) -> LogLine | None:
         """A batch line with nothing but SGLang's prefix before it, read the short way; None for any other."""
         close = data.find(b"] ", begin, begin + 80) + 2
         if close < 2 or data.find(b"[", close, stop) >= 0:
@@ -382,9 +399,9 @@ class _Page:
         if self._masker is not None:
             text = self._unless_harmless(raw, text)
         clock, rank, spelled = known
-        return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches)
+        return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches, is_cut)
 
-    def _bar(self, data: bytes, begin: int, stop: int, number: int) -> LogLine | None:
+    def _bar(self, data: bytes, begin: int, stop: int, number: int, is_cut: bool) -> LogLine | None:
         """A progress bar with nothing before it or glued onto it; None for any other line."""
         raw = data[begin:stop]
         text = decode(raw)
@@ -393,7 +410,7 @@ class _Page:
         text = text.rstrip()
         if self._masker is not None:
             text = self._unless_harmless(raw, text)
-        return LogLine(self._file, number, text, None, "", "", text)
+        return LogLine(self._file, number, text, None, "", "", text, is_cut=is_cut)
 
     def _unless_harmless(self, raw: bytes, text: str) -> str:
         """The text masked, which takes nothing where one alike hid nothing."""
@@ -431,7 +448,7 @@ class _Page:
                 shown,
                 after or (),
                 self._stands_for,
-                stop == len(data) and not ahead,
+                self._is_cut(text, after, stop == len(data) and not ahead),
             )
             return
         yield from self._peeled(clean(segment), raw, number, data, begin, stop, ahead)
@@ -488,8 +505,14 @@ class _Page:
                     self._file, number, text, (prefix.clock if prefix else None) or peeled.clock,
                     prefix.rank if prefix else "", node,
                     shown if len(records) == 1 and not several else self._masked(record.strip()), after or (),
-                    self._stands_for, last and stop == len(data) and not ahead,
+                    self._stands_for, self._is_cut(text, after, not last or stop == len(data) and not ahead),
                 )  # fmt: skip
+
+    def _is_cut(self, text: str, after: Following | None, is_last: bool) -> bool:
+        """Whether a line, with the following ones that it took, may have gone on."""
+        if after is None or is_last:
+            return is_last
+        return after.is_cut_within(self._taken) or after.is_empty and text.endswith((",", "=", ":"))
 
     def _continued(self, text: str, cut: bool, after: Following) -> str:
         """The text with what belongs to it on the next lines."""
@@ -515,7 +538,8 @@ class _Page:
             behind += ahead[: most - len(behind)]
         if len(behind) >= most:
             behind = behind[: behind.rfind(b"\n") + 1] or behind
-        following = Following(rest, behind, self._masker, self.carriers, raw[-_BEFORE_NEXT:])
+        is_cut = not ahead and 0 <= line_end < len(data) - 1 <= line_end + most and data[-1:] != b"\n"
+        following = Following(rest, behind, self._masker, self.carriers, raw[-_BEFORE_NEXT:], is_cut)
         self._reader._remember(following, trouble)
         return following
 

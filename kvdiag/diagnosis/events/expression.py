@@ -19,7 +19,8 @@ SHORT = 1_024
 # bounded, or a line of nothing else takes time that grows with its square; more of them make no figure anyway.
 _DECIMAL = r"-?\d{1,24}(?:\.\d{1,24})?"
 NUMBER = r"(-?\d[\d_,]{0,31})"
-COUNT = r"(\d[\d_,]{0,31})"  # never below zero: a print that is says nothing
+# Never below zero: a print that is says nothing. A letter behind it is of what was glued onto a line that was cut.
+COUNT = r"(\d[\d_,]{0,31})(?![A-Za-z\d])"
 DECIMAL = rf"({_DECIMAL}(?:e-?\d{{1,4}})?)"
 GIB = rf"({_DECIMAL}(?:e-?\d{{1,4}})?) ?GB"
 AMOUNT = rf"({_DECIMAL.removeprefix('-?')}(?:e-?\d{{1,4}})?) ?GB"  # of memory that is there: never below zero
@@ -43,6 +44,9 @@ class Found(Protocol):
 
     def groups(self) -> tuple[Any, ...]:
         """The texts of all groups."""
+
+    def span(self) -> tuple[int, int]:
+        """Where the whole match begins and ends."""
 
 
 Search = Callable[[str], "Found | None"]

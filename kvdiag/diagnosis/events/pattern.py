@@ -35,6 +35,8 @@ from kvdiag.diagnosis.units import Bytes, read_decimal_gb, read_size
 
 PATIENCE = 8  # expressions that were given up, after which a long line is not read
 _LONG = 4 << 10  # characters
+_OF_FIGURES = "0123456789.,_+-"
+_OPEN_ENDS = ("+)", "*)", "\\w)")  # of an expression: what it finds may go on
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -84,6 +86,11 @@ class Event(_Fact):
         """First and last examined release whose wording its line has; None where the declaration does not tell."""
         found: str | None = getattr(self, "_releases", None)
         return found
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the log is cut within its line, before a figure that some release prints there."""
+        return getattr(self, "_is_partial", False)
 
 
 E = TypeVar("E", bound=Event)
@@ -138,7 +145,6 @@ class Declaration:
     """
 
     __slots__ = (
-        "_counts",
         "_fields",
         "_patterns",
         "_plain",
@@ -186,7 +192,6 @@ class Declaration:
         self.alone = alone or dense
         self._patterns = patterns
         self._fields: list[tuple[str, Reader]] | None = None
-        self._counts = any(isinstance(wanted, str) and wanted.endswith(COUNT) for wanted in patterns.values())
         # A phrase of plain text, or of several, is found by its literals alone.
         self._plain = all(plain(part) in literals for part in phrase.split("|"))
 
@@ -215,7 +220,7 @@ class Declaration:
             return None
         if self.parse is not None:
             # The parser gives every field: nothing is left to check on a line of which there are a hundred thousand.
-            values = self.parse(text)
+            values = self.parse(text[: text.rfind(", ")] if line.is_cut and ", " in text else text)
             values["line"] = line
             event = self.event.__new__(self.event)
             object.__setattr__(event, "__dict__", values)
@@ -225,15 +230,46 @@ class Declaration:
         values.update(self.constants)
         if self._fields is None:
             self._fields = self._readers()
-        if line.is_cut and self._counts:
-            text = text.rstrip("0123456789_,")  # 15 may be the begin of 159277
+        ended = _ended(text) if line.is_cut else text
         for name, read in self._fields:
-            found = read(text)
+            found = read(ended)
             if found is not None:
                 values[name] = found
+        if line.is_cut:
+            values.update(self._at_cut(text, ended))
         event = self.event(line=line, **values)
         object.__setattr__(event, "_releases", self.releases)
+        if line.is_cut and self._goes_on(ended):
+            object.__setattr__(event, "_is_partial", True)
         return event
+
+    def _at_cut(self, text: str, ended: str) -> dict[str, Any]:
+        """Where the log is cut within the line: no word that may have gone on, and the rest of the line as it is."""
+        found: dict[str, Any] = {}
+        for name, read in self._fields or ():
+            wanted = _worded(self._patterns[name])
+            if wanted.endswith(".*)"):
+                found[name] = read(text)
+            elif isinstance(self._patterns[name], Every):
+                found[name] = None
+            elif wanted.endswith(_OPEN_ENDS):
+                match = expression(wanted).search(ended)
+                if match is not None and match.span()[1] == len(text):
+                    found[name] = None
+        return found
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a sample has a field behind the last one that the text has."""
+        order = self._order(text)
+        samples = [self._order(sample) for sample in self.samples]
+        if not order:
+            return any(samples)
+        return any(order[-1] in sample and sample[-1] != order[-1] for sample in samples)
+
+    def _order(self, text: str) -> list[str]:
+        """The fields that a text has, as they stand in it."""
+        places = ((name, expression(_worded(pattern)).search(text)) for name, pattern in self._patterns.items())
+        return [name for _, name in sorted((found.span()[0], name) for name, found in places if found is not None)]
 
     def _readers(self) -> list[tuple[str, Reader]]:
         hints = typing.get_type_hints(self.event)
@@ -337,9 +373,7 @@ def _reader(pattern: FieldPattern, hint: Any) -> Reader:
     """From a line's text to the field's value; None where the line has none."""
     if isinstance(pattern, Every):
         return _every(pattern.pattern, hint)
-    wanted = pattern if isinstance(pattern, str) else pattern.pattern
-    # "type=" must not be found at the end of "dtype=".
-    search = expression(rf"\b{wanted}" if re.match(r"\w+=", wanted) else wanted)
+    search = expression(_worded(pattern))
     convert = _converter(hint, pattern)
 
     def read(text: str) -> Any:
@@ -347,6 +381,18 @@ def _reader(pattern: FieldPattern, hint: Any) -> Reader:
         return None if found is None else convert(found)
 
     return read
+
+
+def _worded(pattern: FieldPattern) -> str:
+    """The expression of a field. "type=" must not be found at the end of "dtype="."""
+    wanted = pattern if isinstance(pattern, str) else pattern.pattern
+    return rf"\b{wanted}" if re.match(r"\w+=", wanted) else wanted
+
+
+def _ended(text: str) -> str:
+    """A text within which the log is cut, without the figure at its end: 15 may be the begin of 159277."""
+    ended = text.rstrip(_OF_FIGURES)
+    return ended[:-1].rstrip(_OF_FIGURES) if re.search(r"\d[eE]\Z", ended[-2:]) else ended
 
 
 def _every(pattern: str, hint: Any) -> Reader:
