@@ -72,15 +72,23 @@ _JSON_STRING = lazy(r'"((?:[^"\\]|\\.)*)"')
 _QUOTED_MODULE = lazy(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
 _ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
 _FLAG = lazy(r"\s*--[a-z][\w-]+(?:[ =]|$)")  # goes on a command whose backslash was forgotten
+_FLAG_START = lazy(r"(?<!\S)[\"']?-")
 _HOLDS_FLAG = lazy(r"(?:^|\s)--[a-z][\w-]+|^-[a-z]+(?:-[a-z]+)*(?:\s|$)")
 _ONE_WORD = lazy(r"\s*[\w./:+-]{1,200}\s*$")
 _VARIABLE = lazy(r"\$[\w({]")
 _NEXT_STATEMENT = lazy(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 
 
-def command_text(command: LaunchCommand) -> str:
-    """A command with the lines it goes on over: after a backslash, down a list, up to a list's closing bracket."""
-    return join_lines(command.command or "", command.line.following(MAX_LINES))
+def command_text(command: LaunchCommand) -> tuple[str, bool]:
+    """A command with the lines it goes on over: after a backslash, down a list, up to a list's closing bracket.
+
+    And whether the log is cut within it.
+    """
+    first, following = command.command or "", command.line.following(MAX_LINES)
+    text = join_lines(first, following)
+    if not following or not command.line.is_cut_within(MAX_LINES):
+        return text, command.line.is_cut
+    return text, join_lines(first, following[:-1]) != text
 
 
 def join_lines(first: str, following: Sequence[str]) -> str:
@@ -170,11 +178,15 @@ def _quoted(word: str) -> str:
     return shlex.quote(word) if not _MODULE.search(word) or " " not in word else word
 
 
-def read_command(command: str) -> dict[str, Value]:
+def read_command(command: str, is_cut: bool = False) -> dict[str, Value]:
     """The flags after the module's name by field name, and the environment variables SGLang and its libraries read.
 
     A flag without a value is True, one with several a list. Values are typed as they look.
+
+    is_cut  the log ends within the command: its last flag may have gone on, and is not taken
     """
+    if is_cut:
+        return read_command(_without_last_flag(command))
     module = _MODULE.search(command)
     found: dict[str, Value] = {name: _typed(_bare(value)) for name, value in _ENVIRONMENT.findall(command[:20_000])}
     words = _words(_inside(command, module.start())[module.end() :] if module else command)
@@ -207,6 +219,15 @@ def read_command(command: str) -> dict[str, Value]:
         if len(found) >= MAX_ARGUMENTS:
             break
     return found
+
+
+def _without_last_flag(command: str) -> str:
+    """What stands before a command's last flag; before its last word where it has no flag."""
+    flags = list(_FLAG_START.finditer(command, max(0, command.find("sglang"))))
+    if not flags:
+        return command.rstrip().rpartition(" ")[0]
+    last = flags[-1].start()
+    return command if _ENDS.intersection(command[last:].split()) else command[:last]
 
 
 def _inside(text: str, at: int) -> str:

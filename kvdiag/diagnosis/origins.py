@@ -60,7 +60,7 @@ def read_sources(launch: Launch) -> Sources:
             found.printed.update(read_arguments(part.body or "", part.line.is_cut))
             found.printed_at = (*found.printed_at, part.line.place)
     for command in launch.commands:
-        flags = read_command(command_text(command))
+        flags = read_command(*command_text(command))
         if flags and not _of_another_launch(flags, found.printed):
             found.given.update(flags)
             found.given_at = (command.line.place,)
