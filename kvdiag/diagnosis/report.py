@@ -346,7 +346,6 @@ def _coordinate(rank: str, key: str) -> int | None:
 
 def _rank(case: Case, ledger: Ledger, lines: _Lines) -> dict[str, Any]:
     draft = ledger.draft_pools
-    sizes = [p.size for p in draft if p.size is not None]
     return {
         "id": ledger.rank,
         **{key.lower(): _coordinate(ledger.rank, key) for key in ("DP", "PP", "TP", "EP")},
@@ -380,7 +379,7 @@ def _rank(case: Case, ledger: Ledger, lines: _Lines) -> dict[str, Any]:
         "hicache_host_gib": to_gib(ledger.host_size),
         "draft": {
             "kv_tokens": max((p.tokens for p in draft if p.tokens is not None), default=None),
-            "kv_gib": to_gib(sum(sizes)) if sizes else None,
+            "kv_gib": to_gib(ledger.draft_kv_size),
         }
         if draft
         else None,

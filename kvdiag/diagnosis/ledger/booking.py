@@ -80,6 +80,9 @@ _BUFFERS = {
 }
 
 
+_SUMS = (MambaPool, ReplayBuffers)  # of parts that may be absent
+
+
 def book(launch: Launch) -> list[Ledger]:
     """The ledger of each rank of a launch."""
     return [_RankBook(launch, rank).close() for rank in launch.rank_ids]
@@ -100,6 +103,7 @@ class _RankBook:
         self.unified = unified_device(launch) is not None
         self.sparse = keeps_index_keys(launch)
         self.open_loads = 0
+        self.is_partial = False  # the event at hand
         mine = list(launch.of_rank(rank))
         ends = [e for e in mine if isinstance(e, PoolEnd)]
         loads = [e for e in mine if isinstance(e, WeightsLoaded)]
@@ -125,6 +129,9 @@ class _RankBook:
     # Steps of a start
 
     def _take(self, event: Event) -> None:
+        self.is_partial = event.is_partial
+        if event.is_partial and isinstance(event, _SUMS):
+            return  # what its line would have gone on with is not nothing
         match event:
             case DistributedEnd(used=used) if used is not None and not self.loads:
                 self.ledger.earlier.append(Entry(Pool.DISTRIBUTED, Model.TARGET, used, Basis.PRINTED, (event.line,)))
@@ -214,11 +221,20 @@ class _RankBook:
             self._enter(Pool.KV_CACHE, model, event.size, Basis.PRINTED, event.line)
 
     def _lone_window(self) -> None:
-        """Name the only pool that the log has a window, where its tokens are those of the line that splits the two."""
-        target = [pool for pool in self.ledger.pools if pool.model is Model.TARGET]
+        """Name the only pool that the log has a window, where its tokens are those of the line that splits the two.
+
+        The other's size is then not known, nor is that of the two together.
+        """
+        pools = [pool for pool in self.ledger.pools if pool.model is Model.TARGET]
+        target = [pool for pool in pools if pool.tokens is not None]
         for split in self.launch.each(SlidingWindowPool) if len(target) == 1 else ():
-            if split.full_tokens and target[0].tokens is not None and target[0].tokens != split.full_tokens:
-                target[0].sliding_window |= target[0].tokens == split.swa_tokens
+            if not split.full_tokens or target[0].tokens not in (split.full_tokens, split.swa_tokens):
+                continue
+            target[0].sliding_window |= target[0].tokens != split.full_tokens
+            own = {event.line for event in self.events if isinstance(event, KVPoolAllocated)}
+            if split.swa_tokens and len(pools) == 1 and own.issuperset(pools[0].lines):
+                pools.append(KVPool(Model.TARGET, None, None, not target[0].sliding_window))
+                self.ledger.pools.append(pools[-1])
 
     def _sliding_window_sum(self, event: SlidingWindowUsage) -> None:
         """The sum of both pools: their own lines count where they are printed."""
@@ -289,7 +305,7 @@ class _RankBook:
             if before is not None:
                 ledger.opening, ledger.opening_basis, ledger.closing = before, Basis.DERIVED, before
                 self._settle(reading)
-            else:
+            elif not self.is_partial:  # else its line may have gone on with what it took
                 ledger.earlier.extend(self.step.entries)
                 self.step = _Step()
                 ledger.opening = reading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -151,11 +152,21 @@ class Ledger:
 
     @property
     def kv_size(self) -> Bytes | None:
-        """All attention pools of the target, K and V."""
-        sizes = [p.size for p in self.pools if p.model is Model.TARGET and p.size is not None]
-        return Bytes(sum(sizes)) if sizes else None
+        """All attention pools of the target, K and V; None where one's size is not known."""
+        return _sum_of(pool for pool in self.pools if pool.model is Model.TARGET)
 
     @property
     def draft_pools(self) -> list[KVPool]:
         """The draft model's pools."""
         return [p for p in self.pools if p.model is Model.DRAFT]
+
+    @property
+    def draft_kv_size(self) -> Bytes | None:
+        """All pools of the draft model, K and V; None where one's size is not known."""
+        return _sum_of(self.draft_pools)
+
+
+def _sum_of(pools: Iterable[KVPool]) -> Bytes | None:
+    sizes = [pool.size for pool in pools]
+    known = [size for size in sizes if size is not None]
+    return Bytes(sum(known)) if known and len(known) == len(sizes) else None

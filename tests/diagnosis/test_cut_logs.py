@@ -1,0 +1,102 @@
+"""A log that a kill or a copy ended within a line: a figure at the cut is not read, or it is the whole log's."""
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.commands import read_command
+from kvdiag.diagnosis.lines import Log
+
+CORPUS = Path(__file__).parent.parent / "corpus"
+RANK = ("kv_tokens", "kv_gib", "opening_gib", "mamba_slots", "mamba_gib", "hicache_host_gib")
+CUTS = [
+    ("gemma4-26b-a4b-gb10-wrapped-lines", r"swa size: \d+, full size: \d+"),
+    ("gemma4-26b-a4b-gb10-wrapped-lines", r"mem usage=[\d.]+ GB"),
+    ("gemma4-31b-awq-2x3090-swa-ratio-json", r"KV Cache is allocated\. #tokens: 167877, K size: 3.20 GB, V size: 3.20"),
+    ("laguna-s21-nvfp4-gb10-cut-after-pool", r"#tokens: 32997, K size: 0.76 GB, V size: 0.76 GB"),
+    (
+        "granite4-h-micro-16gb-bench-one-batch",
+        r"max_mamba_cache_size: \d+, conv_state size: [\d.]+GB, ssm_state size: \S+",
+    ),
+    ("ling3-tiny-gb10-hybrid-mla", r"max_mamba_cache_size: \d+, conv_state size: [\d.]+GB, ssm_state size: [\d.]+GB"),
+    ("minicpm5-1b-time-only-large-graph", r"avail mem=[\d.]+ GB, mem usage=[\d.]+ GB"),
+    ("gptoss-20b-dummy-bench-shell-two-launches", r"--tokenizer-path \S+"),
+    ("gptoss-20b-dummy-bench-shell-two-launches", r"--mem-fraction-static [\d.]+"),
+    ("gptoss-20b-dummy-bench-shell-two-launches", r"--max-total-tokens \d+"),
+    ("gemma4-31b-awq-2x3090-swa-ratio-json", r"SWAKVPool mem usage: [\d.]+ GB, swa size: \d+"),
+    ("deepseek-v41-flash-3x-gb10-args-dict", r"'host': '[\d.]+'"),
+    ("qwen25-15b-gb10-low-free-mem", r"cuda_graph_bs=\[\d+, \d+, \d+"),
+]
+
+
+def launches(text: str) -> list[dict[str, Any]]:
+    found = diagnose(Log("log.txt", io.BytesIO(text.encode()))).document["launches"]
+    assert isinstance(found, list)
+    return found
+
+
+def figures(text: str) -> Iterator[tuple[str, str]]:
+    """What is known of a log's launches: names and values."""
+    for launch in launches(text):
+        yield from ((name, str(value)) for name, value in launch["limits"].items() if name != "line")
+        yield from ((name, str(argument["value"])) for name, argument in launch["arguments"].items())
+        for rank in launch["ranks"]:
+            yield from ((name, str(rank[name])) for name in RANK)
+            yield from (("reading", str(reading["available_gib"])) for reading in rank["readings"])
+            yield from ((entry["pool"], str(entry["gib"])) for entry in rank["entries"] if entry["basis"] == "printed")
+            yield from (("draft", str(value)) for value in (rank["draft"] or {}).values())
+
+
+@pytest.mark.parametrize(("case", "part"), CUTS)
+def test_a_log_that_is_cut_within_a_line_has_no_figure_that_the_whole_one_has_not(case: str, part: str) -> None:
+    text = (CORPUS / case / "log.txt").read_text(encoding="utf-8")
+    whole = set(figures(text))
+    found = re.search(part, text)
+    assert found is not None
+    for end in range(found.start() + 1, found.end()):
+        wrong = [(name, value) for name, value in figures(text[:end]) if value != "None" and (name, value) not in whole]
+        assert not wrong, f"…{text[end - 40 : end]}"
+
+
+LOG = re.sub(r"(?m)^Mar \d\d \S+ \S+ \w+\[\d+\]: ", "", (CORPUS / "kimi-k25-8gpu" / "log.txt").read_text())
+
+
+@pytest.mark.parametrize("part", [r"#tokens: \d+", r"max_total_num_tokens=\d+", r"max_prefill_tokens=\d+"])
+def test_a_line_that_a_kill_cut_is_known_where_the_next_start_is_glued_onto_it(part: str) -> None:
+    found = re.search(part, LOG)
+    assert found is not None
+    for behind in (LOG[LOG.index("[2026") :], "python3 -m sglang.launch_server --model-path m --tp 8\n" + LOG):
+        first = launches(LOG[: found.end() - 2] + behind)[0]
+        whole = launches(LOG)[0]
+        assert {rank["kv_tokens"] for rank in first["ranks"]} <= {None, whole["ranks"][0]["kv_tokens"]}
+        assert all(value in (None, whole["limits"][name]) for name, value in first["limits"].items() if name != "line")
+
+
+def test_a_command_is_whole_where_its_line_has_an_end_or_a_shell_goes_on() -> None:
+    command = "python3 -m sglang.launch_server --model-path m --mem-fraction-static 0.85"
+    for end in ("\n", " > server.log 2>&1"):
+        (launch,) = launches(command + end)
+        assert launch["arguments"]["mem_fraction_static"]["value"] == 0.85
+    (launch,) = launches(command)
+    assert "mem_fraction_static" not in launch["arguments"]
+    assert launch["arguments"]["model_path"]["value"] == "m"
+
+
+def test_a_last_flag_of_several_values_may_have_gone_on() -> None:
+    command = "sglang serve m --tp 2 --cuda-graph-bs 42 88 1"
+    assert read_command(command, is_cut=True) == {"model_path": "m", "tp_size": 2}
+    assert read_command("sglang serve Qwen/Qwen2", is_cut=True) == {}
+
+
+def test_one_of_two_pools_is_not_both() -> None:
+    text = (CORPUS / "laguna-s21-nvfp4-gb10-cut-after-pool" / "log.txt").read_text()
+    (launch,) = launches(
+        text[: text.index("[2026-08-01 21:51:16] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 32997")]
+    )
+    (rank,) = launch["ranks"]
+    assert rank["kv_gib"] is rank["kv_tokens"] is None
