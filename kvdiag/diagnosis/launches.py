@@ -228,11 +228,13 @@ class Launch:
         return None
 
     def number_of(self, name: str) -> float | None:
-        """An argument that is a number; None for one that it cannot be, such as a count of GPUs below one."""
+        """An argument that is a number; None for one it cannot be: a count of GPUs below one, a fraction above it."""
         value = self.value(name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             return None
-        return None if value < _LEAST.get(name, value) or name == "mem_fraction_static" and value <= 0 else value
+        if name == "mem_fraction_static" and not 0 < value <= 1:
+            return None
+        return None if value < _LEAST.get(name, value) else value
 
     @property
     def printed_fields(self) -> tuple[str, ...]:

@@ -51,6 +51,19 @@ def test_a_figure_without_sense_breaks_no_report_and_no_rule(
             assert int(remedy["to"]) > 0
 
 
+@pytest.mark.parametrize("fraction", ["1.2", "90", "-0.5"])
+def test_no_reserve_is_computed_from_a_fraction_that_is_no_share(fraction: str) -> None:
+    odd = re.sub(r"(mem[_-]fraction[_-]static[= ])[\d.]+", rf"\g<1>{fraction}", LOG)
+    report = diagnose(Log("log.txt", io.BytesIO(odd.encode())))
+    (launch,) = report.document["launches"]
+    assert not any(
+        remedy["effect"] for finding in launch["findings"] for remedy in finding["remedies"] if remedy["effect"]
+    )
+    shown = render(report, "text")
+    assert "reserve" not in shown
+    assert "no mem_fraction_static between 0 and 1" in shown or "Tokens are not predicted" not in shown
+
+
 def test_a_bar_is_no_longer_than_its_column_whatever_its_share() -> None:
     odd = re.sub(r"(Load weight begin. avail mem=)[\d.]+", r"\g<1>1e-300", LOG)
     shown = render(diagnose(Log("log.txt", io.BytesIO(odd.encode()))), "text")

@@ -168,8 +168,9 @@ def _words(case: Case, name: str, effect: dict[str, Effect], answer: Scenario | 
 def lines_missing(case: Case) -> list[str]:
     """The lines that a prediction of tokens would need and the log does not have, as a reader knows them."""
     first = next(iter(case.ledgers), None)
+    impossible = " between 0 and 1" if case.launch.value("mem_fraction_static") is not None else ""
     wanted = (
-        (case.fraction is not None, "mem_fraction_static (server_args, or the launch command)"),
+        (case.fraction is not None, f"mem_fraction_static{impossible} (server_args, or the launch command)"),
         (case.opening_size is not None, '"Load weight begin" line'),
         (case.after_weights is not None, '"Load weight end" line'),
         (
