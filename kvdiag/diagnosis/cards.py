@@ -64,15 +64,21 @@ def known_capacity(name: str) -> Bytes | None:
 
     A name counts as a whole: a GH200 is no H200, an RTX A1000 no A100, a T400 no T4. A laptop's card has less memory
     than the desktop's of the same name, and a size in the name is another card's where it is not this one's: of an H100
-    with 96 GB, an RTX 4090 with 48 GB, a part of a card.
+    with 96 GB, an RTX 4090 with 48 GB, a part of a card. Two cards' names are no card's.
     """
     plain = name.replace(" ", "_")
     if not _NAME.fullmatch(name) or "laptop" in plain.lower():
         return None
     for pattern, mib in _MIB:
-        if re.search(rf"(?<![a-z0-9])(?:{pattern})(?![0-9])", plain, re.I):
-            return Bytes(mib * MIB) if _has_size(plain, mib) else None
+        if found := _search(pattern, plain):
+            rest = f"{plain[: found.start()]} {plain[found.end() :]}"
+            is_one = not any(_search(other, rest) for other, _ in _MIB)
+            return Bytes(mib * MIB) if is_one and _has_size(plain, mib) else None
     return None
+
+
+def _search(pattern: str, name: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![a-z0-9])(?:{pattern})(?![0-9])", name, re.I)
 
 
 def _has_size(name: str, mib: int) -> bool:

@@ -520,6 +520,20 @@ def test_drivers_names_of_cards_are_known(name: str, mib: int) -> None:
     assert known_capacity(name) == mib << 20
 
 
+@pytest.mark.parametrize("name", ["H200 H100", "H100/H200", "H100 NVL L40S", "MI300X MI300X"])
+def test_the_names_of_two_cards_are_none(name: str) -> None:
+    assert known_capacity(name) is None
+    with pytest.raises(ValueError, match="no card whose size is known"):
+        Change.read({"card": name})
+
+
+@pytest.mark.parametrize("name", ["tp_size", "dp_attention"])
+def test_more_ranks_than_any_model_is_divided_over_are_refused(name: str) -> None:
+    assert Change.read({name: "1024"})
+    with pytest.raises(ValueError, match=f"{name} is at most 1,024"):
+        Change.read({name: "1000000000"})
+
+
 def test_every_card_that_is_offered_has_a_size() -> None:
     sizes = {name: known_capacity(name) for name in (*NVIDIA, *AMD)}
     assert all(sizes.values())

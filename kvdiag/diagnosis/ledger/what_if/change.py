@@ -12,6 +12,7 @@ from kvdiag.diagnosis.units import Bytes
 
 _DTYPES = ("auto", "bfloat16", "bf16", "float16", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1")
 _MOST_TOKENS = 10**12
+_MOST_RANKS = 1_024  # of one tensor-parallel group; the largest deployments have some hundred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ class Change:
             value = getattr(self, name)
             if value is not None and not 0 < value <= _MOST_TOKENS:
                 raise ValueError(f"{name} is a positive whole number")
+            if value is not None and name in ("tp_size", "dp_attention") and value > _MOST_RANKS:
+                raise ValueError(f"{name} is at most {_MOST_RANKS:,}: no model is divided over more ranks")
         if self.max_total_tokens is not None and not 0 <= self.max_total_tokens <= _MOST_TOKENS:
             raise ValueError("--max-total-tokens is a whole number; 0 removes the cap")
         for name in ("swa_full_tokens_ratio", "mamba_full_memory_ratio", "hicache_ratio", "hicache_size_gb"):
