@@ -18,11 +18,13 @@ def diagnose(
     on_phase: Callable[[str, int], None] | None = None,
     thresholds: Thresholds | None = None,
     is_masked: bool = False,
+    on_failure: Callable[[str], None] | None = None,
 ) -> Report:
     """The report on one upload: its launches, in the order they started.
 
     thresholds  the rules' own where None; Thresholds.read() makes others from names and values
     is_masked   the logs are copies that masked_copy made: nothing is hidden in them again, so their pseudonyms stay
+    on_failure  called with the id of a rule that raised, within its exception, which is logged where this is None
 
     Never raises on what a log says. Raises errors.UnreadableLog and errors.LogTooLarge for what is no readable text.
     """
@@ -67,7 +69,7 @@ def diagnose(
 
     def checked() -> Iterator[tuple[Case, Checked]]:
         for case in cases:
-            yield case, check_all(case)
+            yield case, check_all(case, on_failure)
             case.launch.series.forget_points()  # written by now, and no rule looks at another launch's
 
     report = Report.of(checked(), reader.files, dict(reader.masked), held)

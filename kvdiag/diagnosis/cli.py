@@ -157,7 +157,24 @@ def _read(names: Sequence[str], thresholds: Thresholds | None = None) -> Report:
             else Log(Path(name).name, stack.enter_context(Path(name).open("rb")))
             for name in names
         ]
-        return diagnose(*logs, thresholds=thresholds)
+        return diagnose(*logs, thresholds=thresholds, on_failure=_Failures())
+
+
+class _Failures:
+    """Says on standard error that a rule raised, once; with the trace where KVDIAG_DEBUG asks for it."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, rule: str) -> None:
+        if rule in self._said:
+            return
+        self._said.add(rule)
+        print(f"kvdiag: rule {rule} could not be judged; please report it", file=sys.stderr)
+        if os.environ.get("KVDIAG_DEBUG", "0") not in ("", "0"):
+            import traceback
+
+            traceback.print_exc()
 
 
 def _read_or_say(names: Sequence[str], thresholds: Thresholds | None = None) -> Report | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.cli import main
+from kvdiag.diagnosis.rules import all_rules, checking
+from kvdiag.diagnosis.rules.rule import Case, Rule, Severity
 from kvdiag.diagnosis.text import render, signed
 from reports.header import layout_words
 
@@ -51,6 +54,22 @@ def test_every_entry_of_the_ledger_has_its_line() -> None:
 def test_colour_is_only_where_it_is_asked_for() -> None:
     assert "\x1b[" not in text_of("kimi-k25-8gpu")
     assert "\x1b[32m" in text_of("kimi-k25-8gpu", colour=True)
+
+
+@pytest.mark.parametrize(("debug", "traced"), [("", False), ("1", True)])
+def test_a_rule_that_raises_is_named_in_one_line_and_traced_where_that_is_asked_for(
+    debug: str, traced: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(case: Case) -> Any:
+        raise ZeroDivisionError
+
+    wrong = Rule("a-broken-rule", "It breaks", Severity.INFO, {}, (), None, broken)
+    monkeypatch.setattr(checking, "all_rules", lambda: (wrong, *all_rules()))
+    monkeypatch.setenv("KVDIAG_DEBUG", debug)
+    assert main(["diagnose", str(CORPUS / "gptoss-20b-dummy-bench-shell-two-launches" / "log.txt")]) in (0, 1)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "kvdiag: rule a-broken-rule could not be judged; please report it"
+    assert ("ZeroDivisionError" in told[-1] and "Traceback" in told[1]) if traced else len(told) == 1
 
 
 @pytest.mark.parametrize("code", ["\x1b]0;owned\x07", "\x1b[2J", "\u202e", "\x9b31m"])

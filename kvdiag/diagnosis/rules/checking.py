@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.defaults import comes_later
@@ -53,8 +54,17 @@ class Checked:
     cleared: list[Cleared] = field(default_factory=list)
 
 
-def check_all(case: Case) -> Checked:
-    """Run every rule; one that raises is named as not run and logged, and the others go on."""
+def _log(rule: str) -> None:
+    import logging  # costs every other diagnosis its loading
+
+    logging.getLogger(__name__).exception("rule %s failed", rule)
+
+
+def check_all(case: Case, on_failure: Callable[[str], None] | None = None) -> Checked:
+    """Run every rule; one that raises is named as not run, and the others go on.
+
+    on_failure  called within the exception with the rule's id; else the failure is logged with its trace
+    """
     checked = Checked()
     for rule in all_rules():
         idle = rule.idle_because(case)
@@ -68,9 +78,7 @@ def check_all(case: Case) -> Checked:
         try:
             found = [_completed(x, rule, case) for x in rule.check(case)]
         except Exception:
-            import logging  # costs every other diagnosis its loading
-
-            logging.getLogger(__name__).exception("rule %s failed", rule.id)
+            (on_failure or _log)(rule.id)
             checked.not_run.append((rule, "it failed on this log; the failure is in kvdiag's own log"))
             continue
         if found:
