@@ -143,22 +143,35 @@
 
   const plots = new Map();
   const read = (id) => { const script = document.getElementById(id); return script ? JSON.parse(script.textContent) : null; };
-  function paint(plot) { if (plot.el.clientWidth && plot.figure) draw(plot.el, plot.figure, plot.unit); }
-  function add(el, figure) {
-    if (!window.Plotly) return null;   // it did not arrive: the still drawing stays
-    const plot = plots.get(el) || { el, unit: "gib" };
-    plot.figure = figure;
-    const isNew = !plots.has(el);
-    if (isNew && !el.data) el.replaceChildren();   // the still drawing makes room
-    plots.set(el, plot);
-    paint(plot);
-    if (isNew && el.on) {
+  function paint(plot) {
+    if (!plot.isNear || !plot.el.clientWidth || !plot.figure) return;
+    if (!plot.isDrawn) plot.el.replaceChildren();   // the still drawing makes room
+    draw(plot.el, plot.figure, plot.unit);
+    if (!plot.isDrawn && plot.el.on) {
       // a segment leads to its line in the log, and opens the finding that rests on it
-      el.on("plotly_click", (event) => {
+      plot.el.on("plotly_click", (event) => {
         const anchor = event.points[0] && event.points[0].data.meta;
         if (anchor) document.dispatchEvent(new CustomEvent("kvdiag:line", { detail: anchor }));
       });
     }
+    plot.isDrawn = true;
+  }
+  /* A live drawing takes a tenth of a second: the still one stays until the reader comes near. */
+  const near = new IntersectionObserver((seenNow) => seenNow.forEach((one) => { if (one.isIntersecting) ensure(one.target); }), { rootMargin: "75% 0px" });
+  function ensure(el) {
+    const plot = plots.get(el);
+    near.unobserve(el);
+    if (!plot || plot.isNear) return;
+    plot.isNear = true;
+    paint(plot);
+  }
+  function add(el, figure) {
+    if (!window.Plotly) return null;   // it did not arrive: the still drawing stays
+    const plot = plots.get(el) || { el, unit: "gib" };
+    plot.figure = figure;
+    if (!plots.has(el)) near.observe(el);
+    plots.set(el, plot);
+    paint(plot);
     return plot;
   }
   function start() {
@@ -174,7 +187,7 @@
   const repaint = () => plots.forEach(paint);
   addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(repaint, 120); });
   document.addEventListener("kvdiag:theme", () => { seen.clear(); repaint(); });
-  addEventListener("beforeprint", () => { seen.clear(); repaint(); });
+  addEventListener("beforeprint", () => { seen.clear(); plots.forEach((plot) => { plot.isNear = true; }); repaint(); });
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest(".seg [data-view], .seg [data-unit]");
@@ -208,6 +221,6 @@
 
   start();
   remembered();
-  window.kvCharts = { add, draw, resolve, plots, UNITS };
+  window.kvCharts = { add, draw, ensure, resolve, plots, UNITS };
   document.dispatchEvent(new CustomEvent("kvdiag:charts"));
 })();

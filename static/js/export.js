@@ -44,6 +44,7 @@
     }
     const plot = document.getElementById(button.dataset.for);
     if (!plot || !window.Plotly) return;
+    window.kvCharts.ensure(plot);
     const size = { width: plot.clientWidth, height: plot.clientHeight };
     const background = getComputedStyle(document.body).getPropertyValue("--surface");
     const probe = document.createElement("i");

@@ -311,6 +311,7 @@ def settle(page: Any, address: str, act: Callable[[Any], None] | None) -> None:
     page.goto(address, wait_until="load")
     page.wait_for_timeout(150)
     if page.evaluate(f"{LIVE_PARTS}.length"):
+        page.evaluate(f"window.kvCharts && {LIVE_PARTS}.forEach(kvCharts.ensure)")  # also far below
         page.wait_for_function(
             f"!window.Plotly || Array.from({LIVE_PARTS}).every(e => e.querySelector('.main-svg'))", timeout=20_000
         )

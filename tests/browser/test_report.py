@@ -336,9 +336,33 @@ def test_nothing_moves_when_the_charts_arrive(visit: Visit) -> None:
         "{ if (!entry.hadRecentInput) window.moved += entry.value; })).observe({type: 'layout-shift', buffered: true});"
     )
     page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
-    expect(page.locator("#plot-waterfall .main-svg").first).to_be_visible()
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
     page.wait_for_load_state("networkidle")
     assert page.evaluate("window.moved") < 0.02
+    page.locator("#plot-waterfall").scroll_into_view_if_needed()
+    expect(page.locator("#plot-waterfall .main-svg").first).to_be_visible()
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.moved") < 0.02
+
+
+def test_a_drawing_far_below_is_live_once_the_reader_comes_near(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    waterfall = page.locator("#plot-waterfall")
+    expect(waterfall.locator("svg.still")).to_have_count(1)
+    waterfall.scroll_into_view_if_needed()
+    expect(waterfall.locator(".main-svg").first).to_be_visible()
+    expect(waterfall.locator("svg.still")).to_have_count(0)
+    assert visit.problems == []
+
+
+def test_paper_has_every_drawing_in_the_unit_of_its_table(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
+    expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
+    expect(page.locator("svg.still").first).to_be_attached()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("#plot-waterfall .main-svg").first).to_be_attached()
+    expect(page.locator(".plot[data-figure] svg.still")).to_have_count(0)
 
 
 def test_paper_shows_every_finding(visit: Visit) -> None:
@@ -385,6 +409,7 @@ def test_a_rank_among_512_is_pointed_at_and_found_by_keys(visit: Visit) -> None:
 def test_many_ranks_fit_the_screen(visit: Visit, width: int, count: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 900})
     page = visit.open(stored(with_ranks(count, odd=13)), charts=True)
+    page.locator("#plot-budget").scroll_into_view_if_needed()
     expect(page.locator("#plot-budget .main-svg").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     expect(page.locator(".ranks__lane").first).to_be_visible()
