@@ -17,6 +17,7 @@ FLAG = "--mem-fraction-static"
 
 # A phone's ruler, and a letter of a mark's words, in px; the padding around the ruler gives a little more.
 _PHONE, _LETTER, _PADDING, _APART = 280.0, 7.4, 8.0, 6.0
+_FIGURE = 5  # letters of a fraction alone
 _MOST_TICKS = 8  # on a phone: what lies at both ends needs more room than what is centred
 
 # The wedge stands on y = 74 and is 44 high at a fraction of 1.
@@ -228,25 +229,46 @@ def _marks(
                 words_left=value < observed,
             )
         )
-    return [_within(mark) for mark in marks]
+    return [_within(mark, marks) for mark in marks]
 
 
-def _within(mark: Mark) -> Mark:
-    """The mark with its words inside the ruler: what a phone has no room for stays off it, all but the fraction."""
-    if mark.words_above:
-        return mark
-    share = mark.x if mark.words_left else 100 - mark.x
-    room = share / 100 * _PHONE + _PADDING - _APART
-    if len(mark.text) * _LETTER <= room:
+def _within(mark: Mark, marks: list[Mark]) -> Mark:
+    """The mark with its words inside the ruler and off the other marks.
+
+    What a phone has no room for stays off it: all but the fraction, on the other side where there is none on this one.
+    """
+    if mark.words_above or _length(mark.text) <= _room(mark, marks):
         return mark
     figure = re.search(r"\d\.\d+", mark.text)
     if figure is None:
         return mark
     before, after = mark.text[: figure.start()], mark.text[figure.end() :]
     short = replace(mark, text=figure.group(), before=mark.before + before, after=after + mark.after)
-    if len(short.text) * _LETTER > room and not mark.words_left:
-        return replace(mark, words_left=True)  # at the right edge there is no room at all
-    return short
+    if _length(short.text) <= _room(short, marks):
+        return short
+    turned = replace(mark, words_left=not mark.words_left)
+    if _length(turned.text) <= _room(turned, marks):
+        return turned
+    turned = replace(short, words_left=not mark.words_left)
+    if _length(turned.text) <= _room(turned, marks):
+        return turned
+    # The caption has the fraction; a wide ruler shows its words on the side towards the middle.
+    return replace(short, text="", before=short.before + short.text, words_left=mark.x > 50)
+
+
+def _length(text: str) -> float:
+    return len(text) * _LETTER
+
+
+def _room(mark: Mark, marks: list[Mark]) -> float:
+    """The px that a mark's words have on a phone, up to the edge or the next mark on their side."""
+    room = (mark.x if mark.words_left else 100 - mark.x) / 100 * _PHONE + _PADDING - _APART
+    for other in marks:
+        if other.x != mark.x and (other.x < mark.x) is mark.words_left:
+            toward = other.words_left is not mark.words_left and not other.words_above
+            gap = abs(mark.x - other.x) / 100 * _PHONE - 2 * _APART
+            room = min(room, gap - _FIGURE * _LETTER if toward else gap)
+    return room
 
 
 def _other_tries(document: Document, launch: Launch, observed: float) -> dict[float, str]:

@@ -116,3 +116,31 @@ def test_on_a_phone_no_tick_lies_on_another(observed: float) -> None:
             start = 280 * tick.x / 100 - {"start": 0.0, "middle": width / 2, "end": width}[tick.place]
             ends.append((start, start + width))
     assert all(one[1] < other[0] for one, other in itertools.pairwise(ends))
+
+
+def words_of(mark, letter: float = 7.4, width: float = 280.0) -> tuple[float, float]:
+    """From where to where a mark's words reach on a phone, px."""
+    x, length = mark.x / 100 * width, len(mark.text) * letter
+    if mark.words_above:
+        return x - length / 2, x + length / 2
+    return (x - 6 - length, x - 6) if mark.words_left else (x + 6, x + 6 + length)
+
+
+@pytest.mark.parametrize("outcome", ["ready", "failed"])
+@pytest.mark.parametrize("observed", [0.45, 0.6, 0.7, 0.8, 0.88, 0.93, 0.97])
+@pytest.mark.parametrize("apart", [-0.2, -0.12, -0.07, 0.07, 0.12, 0.2])
+def test_the_words_of_two_marks_do_not_lie_on_each_other(outcome: str, observed: float, apart: float) -> None:
+    to = round(observed + apart, 3)
+    if not 0.3 < to < 0.99:
+        return
+    made = document("kimi-k25-8gpu")
+    launch = made["launches"][0]
+    launch["outcome"] = outcome
+    launch["kv_cache"]["fractions"] |= {"observed": observed}
+    launch["kv_cache"]["budget"] |= {"mem_fraction_static": observed, "smallest_fraction": 0.3}
+    remedy = {"flag": "--mem-fraction-static", "direction": "raise" if apart > 0 else "lower", "to": str(to)}
+    launch["findings"] = [{"rule": "x", "severity": "warning", "summary": "", "evidence": [], "remedies": [remedy]}]
+    drawn = ruler_of(made, launch)
+    (first_from, first_to), (second_from, second_to) = sorted(words_of(mark) for mark in drawn.marks)
+    assert first_to <= second_from, [(mark.text, mark.x, mark.words_left) for mark in drawn.marks]
+    assert first_from > -12 and second_to < 292
