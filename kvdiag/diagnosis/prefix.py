@@ -19,7 +19,8 @@ _TOKENS: Final = rf"{_MODE}((?:[ ,]{{0,2}}{_TOKEN}){{0,8}})"
 _BRACKETED: Final = lazy(rf"\[{_STAMP}{_TOKENS} ?\]")
 _UNOPENED: Final = lazy(rf"{_STAMP}{_TOKENS}\](?=\s|$)")  # the opening bracket was lost
 _TIMELESS: Final = lazy(
-    r"\[((?:[ ,]{0,2}(?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d{1,6}){1,8}|encode_server|encode_dp_worker\[\d{1,6}\])\](?=\s)"
+    r"\[((?:[ ,]{0,2}(?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d{1,6}){1,8}|encode_server|encode_dp_worker\[\d{1,6}\])"
+    r"(?: [\w.]{1,80}\.py:\d{1,6})?\](?=\s)"  # with the place in the source that another format of logging prints
 )
 # A record that stands within a line: behind a bar, or behind a record that lost its line end.
 _RECORD_START: Final = lazy(

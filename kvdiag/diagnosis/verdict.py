@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from signal import Signals
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
@@ -11,6 +12,7 @@ from kvdiag.diagnosis.events.frames import Frame
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
+from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import Failure, FailureKind, Stage
 from kvdiag.diagnosis.rules._pricing import FRACTION, OTHERS
@@ -97,6 +99,7 @@ _KINDS = {
 }
 
 
+_DIED = lazy(r"scheduler died during initialization \(exit code: (-?\d{1,9})\)")
 _QUOTED = (FailureKind.OTHER, FailureKind.COMMUNICATION, FailureKind.ASSERTION, FailureKind.KERNEL)
 
 
@@ -106,11 +109,20 @@ def _failed(case: Case, lead: Finding | None) -> str:
     if lead is not None:
         return f"Failed{where}. {_sentence(lead.summary)} {_act(lead)}".strip()
     what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
-    message = failure.message.strip().splitlines()[0][:160] if failure is not None and failure.message.strip() else ""
+    if failure is not None and (code := _DIED.search(failure.message)):
+        return f"Failed{where}: a rank's process ended with exit code {_named(code[1])}; why, the log does not say."
+    message = failure.message.strip().splitlines()[0] if failure is not None and failure.message.strip() else ""
+    message = message if len(message) <= 160 else f"{message[:160].rpartition(' ')[0] or message[:160]} …"
     quoted = f": {message}" if message and failure is not None and failure.kind in _QUOTED else ""
     if quoted.endswith("Traceback (most recent call last):") or (quoted and _begins_a_traceback(failure)):
         return f"Failed{where}: the log ends within a traceback, before the line that names the error."
-    return f"Failed{where}: {what}{quoted}."
+    return _sentence(f"Failed{where}: {what}{quoted}")
+
+
+def _named(code: str) -> str:
+    """An exit code with its signal: `-3 (SIGQUIT)`."""
+    signal = next((s.name for s in Signals if s == -int(code)), "")
+    return f"{code} ({signal})" if signal else code
 
 
 def _begins_a_traceback(failure: Failure | None) -> bool:

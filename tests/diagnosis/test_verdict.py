@@ -262,3 +262,15 @@ def test_no_8_bit_cache_is_offered_where_the_device_has_none() -> None:
     assert not any(lever["lever"] == "fp8-kv" for lever in npu["levers"])
     gpu = launch_of(TESTS / "corpus" / "qwen3-4b-ipynb-output-strings" / "log.txt")
     assert any(lever["lever"] == "fp8-kv" for lever in gpu["levers"])
+
+
+@pytest.mark.parametrize(("code", "said"), [("-3", "-3 (SIGQUIT)"), ("1", "1")])
+def test_a_rank_s_exit_code_alone_is_told_without_the_hint_beside_it(code: str, said: str) -> None:
+    log = (
+        '  File "/sgl/srt/entrypoints/engine.py", line 1277, in _wait_for_scheduler_ready\n'
+        "    raise _scheduler_died_error(i, scheduler_procs[i])\n"
+        f"RuntimeError: Rank 0 scheduler died during initialization (exit code: {code}). If exit code is -9 (SIGKILL), "
+        "a common cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check.\n"
+    )
+    (launch,) = diagnose(Log("log", io.BytesIO(log.encode()))).document["launches"]
+    assert launch["verdict"] == (f"Failed: a rank's process ended with exit code {said}; why, the log does not say.")

@@ -81,6 +81,7 @@ _BUFFERS = {
 
 
 _SUMS = (MambaPool, ReplayBuffers)  # of parts that may be absent
+_CACHES = {Pool.KV_CACHE, Pool.SWA_KV_CACHE, Pool.MAMBA_STATE}
 
 
 def book(launch: Launch) -> list[Ledger]:
@@ -408,13 +409,14 @@ class _RankBook:
             if took & {Pool.KV_CACHE, Pool.SWA_KV_CACHE}:
                 return Pool.WEIGHTS, "no line prints the end of the load; what the pools leave of the drop"
             return Pool.UNEXPLAINED, "weights and pools together: no line tells one from the other"
-        if before.moment is Moment.WEIGHTS_END and reading.moment is Moment.READY and not self.ledger.pools:
+        after = reading.moment in (Moment.CUDA_GRAPH_BEGIN, Moment.CUDA_GRAPH_END, Moment.READY)
+        if before.moment is Moment.WEIGHTS_END and after and not self.ledger.pools and not took & _CACHES:
             return Pool.UNEXPLAINED, "the pool and what follows it: no line tells one from the other"
         match reading.moment:
             case Moment.WEIGHTS_END if before.moment is Moment.WEIGHTS_BEGIN:
                 return (Pool.UNEXPLAINED, "") if Pool.WEIGHTS in took else (Pool.WEIGHTS, "")
             case Moment.POOL_END if before.moment in (Moment.WEIGHTS_END, Moment.POOL_END):
-                if took & {Pool.KV_CACHE, Pool.SWA_KV_CACHE, Pool.MAMBA_STATE} or self.launch.has(KVPoolReserved):
+                if took & _CACHES or self.launch.has(KVPoolReserved):
                     return Pool.REQUEST_TABLE, ""
                 return Pool.KV_CACHE, "no line prints the pool; what was taken from the weights to its end"
             case Moment.CUDA_GRAPH_BEGIN | Moment.WEIGHTS_BEGIN:

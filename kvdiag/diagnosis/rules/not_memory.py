@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from textwrap import shorten
 
 from kvdiag.diagnosis.events.failure import ProcessFailed, Traceback
+from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.rules.judgements import free_at, other_cause
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
@@ -32,7 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
     begun = isinstance(sign, ProcessFailed | Traceback) and (
         message in ("", sign.line.text) or "Traceback" in message or "hit an exception" in message
     )
-    told = f": {shorten(message, 200, placeholder=' …')}" if message and not begun else ""
+    told = f": {shorten(message, 200, placeholder=' …')}{_place(case, message)}" if message and not begun else ""
     cut = "; the line that names the error is not in the log" if begun else ""
     yield Finding(
         summary=f"It ended{left}, and not for want of memory{told}{cut}",
@@ -41,3 +42,13 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=cite(sign, figure="available_gib", value=to_gib(free, 4)),
         confidence=Confidence.LIKELY,
     )
+
+
+def _place(case: Case, message: str) -> str:
+    """Where an error fell that has a name and no words: `, in cache_unfinished_req (swa_radix_cache.py, line 565)`."""
+    if not message.replace(".", "").isidentifier():
+        return ""
+    frames = next((e.frames for e in exceptions_of(case.launch) if e.kind == message), ())
+    path, _, rest = frames[-1].partition(", line ") if frames else ("", "", "")
+    line, _, function = rest.partition(", in ")
+    return f", in {function} ({path.replace(chr(92), '/').rpartition('/')[2]}, line {line})" if function else ""

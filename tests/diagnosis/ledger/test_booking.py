@@ -232,6 +232,16 @@ def test_a_drop_that_holds_the_pool_and_all_that_follows_is_not_called_buffers()
     assert gib(one, Pool.UNEXPLAINED) == 12.43
 
 
+@pytest.mark.parametrize(
+    "first",
+    ["Capture cuda graph begin. avail mem=9.50 GB", "Capture cuda graph end. mem usage=0.22 GB. avail mem=9.28 GB"],
+)
+def test_a_drop_that_holds_the_pool_is_not_called_workspaces_of_the_graphs_after_it(first: str) -> None:
+    one = ledger(*LOAD, first, "max_total_num_tokens=8192, context_len=8192, available_gpu_mem=9.28 GB")
+    assert gib(one, Pool.WORKSPACE) is None
+    assert gib(one, Pool.UNEXPLAINED) == 12.21
+
+
 def test_a_pool_with_the_window_layers_tokens_is_not_the_full_pool() -> None:
     split = "Use sliding window memory pool. full_layer_tokens=375360, swa_layer_tokens=300288"
     window = "KV Cache is allocated. #tokens: 300288, K size: 8.38 GB, V size: 5.59 GB"

@@ -121,6 +121,11 @@ def test_the_carrier_gives_the_time_where_sglang_printed_none(read, wrapped: str
     assert (line.text, line.clock, line.rank) == (TEXT, clock, "")
 
 
+def test_a_logger_s_head_with_a_process_and_ranks_before_the_place_in_the_source_is_peeled_off(read) -> None:
+    (line,) = read(f"2025-03-08 12:29:13 INFO 31423 [ TP6 PP0 model_runner.py:1041] {TEXT}\r")
+    assert (line.text, line.clock, line.rank) == (TEXT, "2025-03-08T12:29:13", "TP6 PP0")
+
+
 @pytest.mark.parametrize(
     "line",
     ["0: foo Load weight begin.", "Note | Load weight begin.", "x: Load weight begin.", "12: 4 Load weight begin."],

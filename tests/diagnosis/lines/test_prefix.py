@@ -23,6 +23,7 @@ from kvdiag.diagnosis.prefix import Rank, read_prefix, record_starts
         ("[2025-12-02 07:04:51 DisaggregationMode.DECODE TP1] x", "2025-12-02T07:04:51", "TP1"),
         ("[TP0] x", None, "TP0"),
         ("[DP1 TP3] x", None, "DP1 TP3"),
+        ("[ TP6 PP0 model_runner.py:1041] x", None, "TP6 PP0"),
         ("2026-06-28 23:41:27 DP1 PP1 TP1] Scheduler hit an exception", "2026-06-28T23:41:27", "DP1 PP1 TP1"),
     ],
 )

@@ -359,3 +359,16 @@ def test_nothing_is_promised_of_what_is_free_before_the_capture() -> None:
         "[2025-01-23 19:35:29] The server is fired up and ready to roll!\n"
     )
     assert launch["verdict"].startswith("Ready, nothing to fix.") and "leave about" not in launch["verdict"]
+
+
+@pytest.mark.parametrize(("words", "told"), [("", ", in cache (swa_radix_cache.py, line 565)"), (": Gone.", ": Gone.")])
+def test_an_error_without_words_is_told_with_its_place(words: str, told: str) -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:00 TP2] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/sgl/srt/managers/scheduler.py", line 1165, in event_loop_overlap\n'
+        "    batch = self.get_next_batch_to_run()\n"
+        '  File "/sgl/srt/mem_cache/swa_radix_cache.py", line 565, in cache\n'
+        "    assert old_prefix_len <= len(new_indices)\n"
+        f"AssertionError{words}\n"
+    )
+    assert [f["summary"] for f in launch["findings"]] == [f"It ended, and not for want of memory: AssertionError{told}"]
