@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from reports import charts, words
-from reports.budget import Budget, Card, Share, budget_of
-from reports.document import Launch, dig
+from reports.budget import Budget, Card, Part, Share, budget_of
+from reports.document import Launch, dig, listed
+from reports.pools import POOLS, entry_name, pool_of
 
 
 def answer(launch: Launch, asked: Mapping[str, str], budget: Budget | None = None) -> tuple[dict[str, Any], int]:
@@ -70,37 +71,56 @@ def figure_of(launch: Launch, found: dict[str, Any], budget: Budget | None = Non
     budget  the launch's, where it is known already
     """
     budget = budget or budget_of(launch)
-    card = budget.main
+    free = dig(found, "free_gib", "after")
+    card = _least_free(budget) if free is not None else budget.main
     if card is None:
         return None
-    fraction = dig(found, "fraction", "after")
-    opening = dig(found, "opening_gib", "after")
-    opening = card.opening if opening is None else opening
-    boundary = fraction * opening if fraction is not None else None
-    after = (
-        None
-        if found.get("refused")
-        else changed_card(card, dig(found, "kv_gib", "after"), dig(found, "free_gib", "after"), opening)
-    )
-    return charts.scenario(card, after, (budget.boundary, boundary), (budget.fraction, fraction))
+    room = (dig(found, "opening_gib", "after") or 0.0) - (dig(found, "opening_gib", "before") or 0.0)
+    moves = listed(found, "moves")
+    if free is None and card.of("kv") is None:  # the log ends before the pool: all of it is more
+        pool = {"pool": "kv_cache", "model": "target", "gib": dig(found, "kv_gib", "after") or 0.0}
+        moves = [pool, *(move for move in moves if pool_of(move) != "kv")]
+    after = None if found.get("refused") else changed_card(card, moves, room, knows_end=free is not None)
+    boundaries = (budget.boundary, dig(found, "boundary_gib", "after"))
+    return charts.scenario(card, after, boundaries, (budget.fraction, dig(found, "fraction", "after")))
 
 
-def changed_card(card: Card, kv_gib: float | None, free_gib: float | None, opening: float) -> Card | None:
-    """The card with another pool and another rest. What else moved is the draft's pool, or else the workspaces'.
+def _least_free(budget: Budget) -> Card | None:
+    """The card that the figures are of: the one with least free at the end."""
+    frees = [card for card in budget.every if card.free is not None]
+    least = min(frees, key=lambda card: card.free or 0.0, default=None)
+    main = budget.main
+    return main if least is None or (main is not None and main.free == least.free) else least
 
-    opening  free before the weights, which is another where the card is
+
+def changed_card(card: Card, moves: Sequence[dict[str, Any]], room: float, *, knows_end: bool) -> Card:
+    """The card with what each pool takes more; what is left of it is free.
+
+    room       what another card has more
+    knows_end  whether the log reaches the end of the start: else nobody knows how much of the rest stays free
     """
-    if kv_gib is None or free_gib is None or free_gib < 0:
-        return None
-    sizes = {share.pool: share.gib for share in card.shares} | {"kv": kv_gib, "free": free_gib}
-    moved = opening - sum(sizes.values())
-    elastic = next((pool for pool in ("draft", "graphs", "work") if pool in sizes), "work")
-    sizes[elastic] = max(0.0, sizes.get(elastic, 0.0) + moved)
-    by_pool = {share.pool: share for share in card.shares}
-    shares = tuple(
-        replace(by_pool[pool], gib=gib, parts=(), lines=(), basis="derived")
-        if pool in by_pool
-        else Share(pool, pool, gib, "derived", ())
-        for pool, gib in sizes.items()
-    )
-    return replace(card, opening=opening, shares=shares, free=free_gib)
+    shares = {share.pool: share for share in card.shares if share.pool != "free"}
+    for move in moves:
+        pool = pool_of(move)
+        shares[pool] = _moved(shares.get(pool), pool, move)
+    opening = card.opening + room
+    free = opening - sum(share.gib for share in shares.values())
+    rest = "Free when ready" if knows_end else "Left for the rest of the start"
+    placed = [shares[pool] for pool in POOLS if pool in shares]
+    return replace(card, opening=opening, shares=(*placed, Share("free", rest, free, "derived", ())), free=free)
+
+
+def _moved(share: Share | None, pool: str, move: dict[str, Any]) -> Share:
+    """A pool with more or less of one entry, which keeps a name of its own beside the pool's others."""
+    name, gib = entry_name(move), float(move["gib"])
+    if share is None:
+        return Share(pool, name if pool == "work" else POOLS[pool], gib, "derived", ())
+    parts = share.parts or (Part(share.name, share.gib, share.basis, ()),)
+    known = [part.name for part in parts]
+    if name in known:
+        place = known.index(name)
+        parts = (*parts[:place], replace(parts[place], gib=parts[place].gib + gib), *parts[place + 1 :])
+    else:
+        parts = (*parts, Part(name, gib, "derived", ()))
+    title = share.name if len(parts) == 1 else POOLS[pool]
+    return replace(share, name=title, gib=share.gib + gib, parts=parts, lines=(), basis="derived")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from reports import words
 from reports.budget import Budget, Card
@@ -20,11 +20,9 @@ def scenario(
     data, notes, shapes = [], [], []
     for row, card in enumerate((observed, changed)):
         name = ("Observed", "What if")[row]
-        for share, start in ordered(card) if card else ():
-            if share.gib <= 0:
-                continue
-            bar = segment(share.pool, share.gib, start, row, width=0.74 if row else 0.4, opacity=1 if row else 0.62)
-            data.append(bar | {"kv": {"name": f"{name} · {share.name}", "gib": round(share.gib, 4)}})
+        for pool, entry, gib, start in _entries(card) if card else ():
+            bar = segment(pool, gib, start, row, width=0.74 if row else 0.4, opacity=1 if row else 0.62)
+            data.append(bar | {"kv": {"name": f"{name} · {entry}", "gib": round(gib, 4)}})
         fraction = fractions[row]
         text = f"{name}, {words.fraction(fraction)}" if fraction is not None else name
         if card is None:
@@ -50,6 +48,17 @@ def scenario(
         "narrow": {"xaxis": {"range": [0, end], "nticks": 5, "showgrid": True}},
         "scale": {"opening": observed.opening, "bytes_per_token": None},
     }
+
+
+def _entries(card: Card) -> Iterator[tuple[str, str, float, float]]:
+    """Pool, name, size and start of each bar: workspaces and tables one by one, so that a table which grows shows."""
+    for share, start in ordered(card):
+        if share.pool == "work" and share.parts and all(part.gib > 0 for part in share.parts):
+            for part in share.parts:
+                yield share.pool, part.name, part.gib, start
+                start += part.gib
+        elif round(share.gib, 3) > 0:
+            yield share.pool, share.name, share.gib, start
 
 
 def budgets_compared(columns: Sequence[tuple[str, str, Budget]]) -> Figure | None:

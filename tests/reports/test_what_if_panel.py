@@ -158,3 +158,53 @@ def test_another_card_is_offered_where_the_log_knows_its_own_and_drawn_at_its_si
     unknown = launch()
     unknown["gpu"]["capacity_gib"] = None
     assert not any(knob.name == "card" for knob in knobs_of(unknown)), "this log does not tell"
+
+
+def drawn(found: dict[str, Any], row: str = "What if") -> dict[str, float]:
+    """The bars of a row by what the hover calls them."""
+    bars = {bar["kv"]["name"]: bar["x"][0] for bar in found["figure"]["data"]}
+    return {name.removeprefix(f"{row} · "): gib for name, gib in bars.items() if name.startswith(row)}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tp_size": "16"},
+        {"max_running_requests": "5000"},
+        {"mem_fraction_static": "0.9"},
+        {"kv_cache_dtype": "fp8_e4m3"},
+        {"draft": "off"},
+    ],
+)
+@pytest.mark.parametrize("name", ["kimi-k25-8gpu", "llama-two-launches"])
+def test_the_bar_and_the_figures_are_of_the_same_numbers(name: str, asked: dict[str, str]) -> None:
+    one = document(name)["launches"][-1]
+    found, _ = answer(one, asked)
+    if found["refused"] or found["free_gib"] is None:
+        return
+    before, after = drawn(found, "Observed"), drawn(found)
+    assert after["Free when ready"] == pytest.approx(found["free_gib"]["after"], abs=0.002)
+    assert sum(after.values()) == pytest.approx(sum(before.values()), abs=0.002)
+    for pool in ("Unexplained",) if "draft" in asked else ("Unexplained", "CUDA graphs"):
+        assert after.get(pool) == before.get(pool), "what the change does not move stays"
+
+
+def test_more_ranks_halve_the_weights_of_the_bar() -> None:
+    found, _ = answer(launch(), {"tp_size": "16"})
+    before, after = drawn(found, "Observed"), drawn(found)
+    assert after["Weights"] == pytest.approx(before["Weights"] / 2, abs=0.2)
+    assert after["KV cache"] == pytest.approx(found["kv_gib"]["after"], abs=0.02)
+
+
+def test_a_larger_request_table_is_drawn_by_its_own_name() -> None:
+    found, _ = answer(launch(), {"max_running_requests": "5000"})
+    before, after = drawn(found, "Observed"), drawn(found)
+    taken = found["free_gib"]["before"] - found["free_gib"]["after"]
+    assert after["Request table"] - before.get("Request table", 0.0) == pytest.approx(taken, abs=0.01)
+
+
+def test_a_start_whose_end_the_log_does_not_show_is_drawn_all_the_same() -> None:
+    found, _ = answer(document("llama-refused")["launches"][0], {"mem_fraction_static": "0.9"})
+    after = drawn(found)
+    assert after["KV cache"] == pytest.approx(found["kv_gib"]["after"], abs=0.01)
+    assert "Left for the rest of the start" in after

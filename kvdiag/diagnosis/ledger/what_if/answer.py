@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvdiag.diagnosis.ledger.what_if.moves import Move
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -60,6 +62,8 @@ class Scenario:
     cautions   what speaks against the change
     wanted_free_gib  what a change should leave free; needed_free_gib what any launch needs, less on a shared memory
     opening_gib   free before the weights, on a card of another size; None on the log's own
+    boundary_gib  where the static fraction ends, from the start of the card
+    moves         what each pool of the rank takes more than in the log; () where it does not start
     starts_from   smallest fraction that starts; at least that where tokens are "at most", None where "at least"
     keeps_wanted  largest fraction that leaves the wanted free memory
     equations     each step with its numbers
@@ -68,6 +72,7 @@ class Scenario:
 
     refused: str | None = None
     opening_gib: Figure | None = None
+    boundary_gib: Figure | None = None
     fraction: Figure | None = None
     tokens: Figure | None = None
     kv_gib: Figure | None = None
@@ -80,6 +85,7 @@ class Scenario:
     needed_free_gib: float | None = None
     starts_from: float | None = None
     keeps_wanted: float | None = None
+    moves: tuple[Move, ...] = ()
     equations: tuple[str, ...] = ()
     validity: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -95,6 +101,8 @@ class Scenario:
         return {
             "refused": self.refused,
             "opening_gib": figure(self.opening_gib, 4),
+            "boundary_gib": figure(self.boundary_gib, 4),
+            "moves": [move.to_document() for move in self.moves],
             "fraction": figure(self.fraction, 4),
             "tokens": figure(self.tokens, 0),
             "total_tokens": figure(self.total_tokens, 0),

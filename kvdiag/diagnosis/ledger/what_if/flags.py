@@ -126,7 +126,8 @@ def _draft(sizing: Sizing, launch: Launch, change: Change) -> Launch:
             arithmetic=way,
             after_weights=launch.after_weights + draft.weights,
             draft_cell=0.0,
-            fixed=launch.fixed - draft.weights - graphs,
+            draft_weights=launch.draft_weights - draft.weights,
+            graphs=launch.graphs - graphs,
             shaky=launch.shaky + HALF_DIGIT,
             notes=(*launch.notes, *notes),
         )
@@ -134,7 +135,8 @@ def _draft(sizing: Sizing, launch: Launch, change: Change) -> Launch:
         launch,
         arithmetic=way,
         draft_cell=0.0,
-        fixed=launch.fixed - draft.weights - graphs,
+        draft_weights=launch.draft_weights - draft.weights,
+        graphs=launch.graphs - graphs,
         shaky=launch.shaky + HALF_DIGIT,
         notes=(*launch.notes, *notes),
     )
@@ -153,6 +155,7 @@ def _ranks(sizing: Sizing, launch: Launch, change: Change) -> Launch:
     if inputs.family is Family.DSV4 or (inputs.family is Family.LINEAR and launch.arithmetic.state > 0):
         raise CannotTell("how this model's states divide over other ranks is not in the log")
     usage = launch.opening - launch.after_weights
+    draft = _draft_within(inputs, launch)
     ratio = _head_ratio(inputs, now, then)
     way = _scaled(launch.arithmetic, ratio)
     after = launch.opening - usage * now / then
@@ -162,7 +165,8 @@ def _ranks(sizing: Sizing, launch: Launch, change: Change) -> Launch:
         arithmetic=way,
         after_weights=after,
         target_cell=launch.target_cell * ratio,
-        fixed=launch.fixed + usage * (now / then - 1),
+        weights=launch.weights + (usage - draft) * (now / then - 1),
+        draft_weights=launch.draft_weights + draft * (now / then - 1),
         bound="at most" if more else "at least",
         least_after=launch.after_weights if more else None,
         most_after=None if more else launch.after_weights,
@@ -173,6 +177,14 @@ def _ranks(sizing: Sizing, launch: Launch, change: Change) -> Launch:
             "the new ranks are taken to be cards like these",
         ),
     )
+
+
+def _draft_within(inputs: SizingInputs, launch: Launch) -> float:
+    """GiB of a draft that were taken before the pool was sized, so that the weights' usage holds them."""
+    draft = inputs.draft
+    if draft is None or draft.weights is None or draft.before_pool is not True or launch.draft_weights:
+        return 0.0
+    return draft.weights
 
 
 def _head_ratio(inputs: SizingInputs, now: int, then: int) -> float:
@@ -336,7 +348,7 @@ def _graphs(sizing: Sizing, launch: Launch, change: Change) -> Launch:
     note = "graph memory grows with the batch less than in proportion; the figure is the middle between both"
     return replace(
         launch,
-        fixed=launch.fixed + share / 2,
+        graphs=launch.graphs + share / 2,
         shaky=launch.shaky + abs(share) / 2,
         notes=(*launch.notes, note),
     )

@@ -26,8 +26,8 @@ class Launch:
 
     target_cell  bytes the target's pools store for one reported token
     draft_cell   bytes a draft's pool stores for it; 0 without a draft
-    fixed        GiB that appear or go outside the pools: draft weights, request table, graphs
-    shaky        GiB by which `fixed` and after_weights may be off
+    weights      GiB that the target's weights take more of a rank; draft_weights and graphs the same of theirs
+    shaky        GiB by which these and after_weights may be off
     room         GiB that another card has more; negative on a smaller one
     lost         GiB of the budget that the log's pool does not have, whatever the cause; negative when it has more
     context      length of a row of the request table; None where the log does not tell
@@ -42,7 +42,9 @@ class Launch:
     arithmetic: Arithmetic
     target_cell: float
     draft_cell: float = 0.0
-    fixed: float = 0.0
+    weights: float = 0.0
+    draft_weights: float = 0.0
+    graphs: float = 0.0
     shaky: float = 0.0
     room: float = 0.0
     lost: float = 0.0
@@ -58,14 +60,35 @@ class Launch:
         """R in GiB."""
         return self.after_weights - self.opening * (1 - self.fraction)
 
+    @property
+    def fixed(self) -> float:
+        """GiB that appear outside the pools and the request table; negative where they go."""
+        return self.weights + self.draft_weights + self.graphs
+
     def tokens(self) -> int:
         """Tokens of one rank by the arithmetic."""
         return self.arithmetic.tokens(self.budget - self.lost) if self.budget > 0 else 0
 
     def pools_gib(self, tokens: float) -> float:
         """GiB that pools of so many tokens take: the target's, the draft's, and request states."""
-        state = self.arithmetic.state_gib(self.budget) if self.budget > 0 else 0.0
-        return tokens * (self.target_cell + self.draft_cell) / GIB + state
+        return self.target_gib(tokens) + self.draft_gib(tokens) + self.state_gib()
+
+    def target_gib(self, tokens: float) -> float:
+        """GiB of so many tokens in the target's pools."""
+        return tokens * self.target_cell / GIB
+
+    def draft_gib(self, tokens: float) -> float:
+        """GiB of so many tokens in the draft's pool."""
+        return tokens * self.draft_cell / GIB
+
+    def state_gib(self) -> float:
+        """GiB of request states."""
+        return self.arithmetic.state_gib(self.budget) if self.budget > 0 else 0.0
+
+    @property
+    def boundary(self) -> float:
+        """Where the static fraction ends, in GiB from the start of the card."""
+        return self.opening * self.fraction
 
 
 def base_launch(sizing: Sizing) -> Launch:

@@ -14,6 +14,7 @@ from kvdiag.diagnosis.ledger.what_if.command import command_line, flag_changes
 from kvdiag.diagnosis.ledger.what_if.flags import changed_launch, for_card
 from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, base_launch, with_fraction
 from kvdiag.diagnosis.ledger.what_if.inverse import fraction_asked, largest_with_free, smallest_start
+from kvdiag.diagnosis.ledger.what_if.moves import moves_of
 from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
 from kvdiag.diagnosis.ledger.what_if.words import cautions, equations, validity
 
@@ -58,6 +59,8 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
     return Scenario(
         refused=refused,
         opening_gib=Figure(base.opening, then.opening) if then.opening != base.opening else None,
+        boundary_gib=Figure(base.boundary, then.boundary),
+        moves=moves_of(sizing, base, then) if refused is None else (),
         fraction=Figure(sizing.inputs.fraction, outcome.printed or sizing.inputs.fraction),
         tokens=tokens if known else Figure(tokens.before, None),
         kv_gib=outcome.pool(tokens) if known else None,
