@@ -228,6 +228,8 @@ def push(site: Site, names: Sequence[str], *, wait: float) -> int:
             raise NotSent(_nothing_in(names))
         made = site.send(files)
         print(made["url"], flush=True)
+        if not site.token:
+            _say(_of_nobody(site, made))
         document = site.document(made, wait) if wait else None
     except NotSent as why:
         _say(str(why))
@@ -240,6 +242,15 @@ def push(site: Site, names: Sequence[str], *, wait: float) -> int:
     for line in _verdicts(document):
         print(line)
     return FOUND if _has_findings(document) else CLEAN
+
+
+def _of_nobody(site: Site, made: dict[str, Any]) -> str:
+    """What a report without a key is, and how its sender deletes it."""
+    unused = f", and in no deployment: {site.deployment} was not used" if site.deployment else ""
+    said = f"KVDIAG_TOKEN is not set, so the report is nobody's{unused}. Whoever has the link can read it."
+    if token := made.get("delete_token"):
+        said += f" To delete it: curl -X DELETE -H 'Upload-Token: {token}' {made['url']}"
+    return said
 
 
 def _nothing_in(names: Sequence[str]) -> str:
@@ -487,7 +498,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`push FILE…` or `watch`. Exit status of push: 0 nothing worse than advice, 1 findings, 2 not sent."""
+    """`push FILE…` or `watch`. Exit status of push: 0 nothing worse than advice, 1 findings, 2 not sent or not read."""
     parser = argparse.ArgumentParser(prog="kvdiag", description="Logs on their way to a kvdiag site.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_commands(commands)

@@ -94,6 +94,17 @@ def test_one_file_is_the_body_byte_for_byte(fake: FakeSite, tmp_path: Path, caps
     assert capsys.readouterr().out == f"{fake.url}r/x/\nReady.\n"
 
 
+def test_without_a_key_the_sender_is_told_what_that_means(
+    fake: FakeSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(ARGUMENTS)
+    push.push(Site(url=fake.url, deployment="prod"), [str(log)], wait=1)
+    assert "KVDIAG_TOKEN is not set" in (said := capsys.readouterr().err) and "prod was not used" in said
+    push.push(Site(url=fake.url, token="kvd_x", deployment="prod"), [str(log)], wait=1)
+    assert capsys.readouterr().err == ""
+
+
 def test_several_files_are_one_upload(fake: FakeSite, tmp_path: Path) -> None:
     for name in ("node0.log", "node1.log"):
         (tmp_path / name).write_text(name)
