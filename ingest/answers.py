@@ -78,7 +78,7 @@ def text(request: HttpRequest, upload: Upload, delete_token: str, earlier: Uploa
         lines.append("Not ready yet: the link shows the progress, and then the report.")
     if earlier:
         lines.append(f"The same log was sent before: {absolute(request, page_path(earlier))}")
-    if delete_token:
+    if delete_token and upload.state != State.FAILED:
         lines.append(f"To delete it: curl -X DELETE -H 'Upload-Token: {delete_token}' {link}")
     status = 422 if upload.state == State.FAILED else 201
     return HttpResponse(

@@ -70,6 +70,10 @@ def upload_page(request: HttpRequest, problem: Refused | None = None) -> HttpRes
     text = ""
     if problem is not None and request.method == "POST":
         text = getattr(request, "_post", {}).get("text", "")
+    if problem is not None and problem.code == "empty":  # its sentence is for a terminal
+        problem = Refused(
+            problem.status, problem.code, "Nothing came. Choose a log that is not empty, or paste its text."
+        )
     context: dict[str, Any] = {
         "section": "upload",
         "address": answers.absolute(request, "/"),

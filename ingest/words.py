@@ -85,7 +85,7 @@ def not_sglang(files: list[dict[str, Any]], kind: str | None) -> str:
     return (
         f"This is not an SGLang log. {counted(lines, 'line')} {'was' if lines == 1 else 'were'} read, "
         f"none was printed by a server start.{guess} Send the text that `sglang.launch_server` prints, "
-        "from its first line. Nothing was stored."
+        "from its first line. Its text was not kept."
     )
 
 

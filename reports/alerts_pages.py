@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.core.validators import validate_email
 from django.http import HttpRequest, HttpResponse
@@ -63,6 +64,10 @@ def channels(request: HttpRequest, team: Team) -> HttpResponse:
                 team=team, kind=form.cleaned_data["kind"], address=form.cleaned_data["address"]
             )
             record(request.user, "channel.add", team=team, object=channel.kind)
+            if channel.kind == Channel.Kind.EMAIL and not settings.KVDIAG_SENDS_MAIL:
+                messages.warning(request, "Added, but this site sends no mail until its operator sets KVDIAG_SMTP_URL.")
+            else:
+                messages.success(request, "Added. Send a test to see whether it arrives.")
             return redirect("team_channels", slug=team.slug)
     rows = [
         (channel, alerts_sending.signing_key(channel) if may_manage and channel.kind == Channel.Kind.WEBHOOK else "")

@@ -106,8 +106,11 @@ def asked_launches(values: list[str]) -> list[tuple[str, int | None]]:
 def comparison_context(request: HttpRequest) -> dict[str, Any]:
     """Everything the page shows; without two launches, what the reader has to give."""
     values = request.GET.getlist("r")
-    columns, missing = _columns(request, asked_launches(values), by_time=request.GET.get("order") == "time")
-    context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": " ".join(values).split(), "most": MOST}
+    wanted = asked_launches(values)
+    columns, missing = _columns(request, wanted, by_time=request.GET.get("order") == "time")
+    asked = " ".join(values).split()
+    context: dict[str, Any] = {"columns": columns, "missing": missing, "asked": asked, "most": MOST}
+    context["not_links"] = bool(asked) and not wanted
     if len(columns) < 2:
         deployment, choices = _choices(request, columns[0].upload if columns else None)
         times = times_of(choices)

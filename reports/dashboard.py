@@ -33,7 +33,7 @@ RECENT = 6
 ROOM_RULES = ("big-free-memory-left", "fraction-too-low", "cap-below-memory")
 STATES = {
     "failed": ("Failed", Q(last_outcome="failed")),
-    "warnings": ("Warnings", Q(last_severity__in=("critical", "warning"))),
+    "warnings": ("Warning or worse", Q(last_severity__in=("critical", "warning"))),
     "incomplete": ("Log ends early", Q(last_outcome="incomplete")),
     "quiet": ("Nothing to fix", Q(open_findings=0, last_outcome="ready")),
 }

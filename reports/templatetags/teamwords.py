@@ -31,6 +31,12 @@ def dots(panel: Panel) -> SafeString:
 
 
 @register.filter
+def listed(value: Any) -> list[Any]:
+    """A list as it is, anything else as the only one of its list."""
+    return value if isinstance(value, list) else [value]
+
+
+@register.filter
 def change(ratio: float | None) -> str:
     """0.37 → "+37 %", −0.039 → "−3.9 %", 0 → "0.0 %"."""
     if ratio is None:

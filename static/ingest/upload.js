@@ -14,10 +14,12 @@
   const size = (n) => n < 1024 ? n + " bytes" : n < 1048576 ? (n / 1024).toFixed(0) + " KiB" : (n / 1048576).toFixed(1) + " MiB";
   const count = (n, one) => n.toLocaleString("en-US") + " " + one + (n === 1 ? "" : "s");
 
-  function add(more) {
+  function add(all) {
+    const more = all.filter((file) => file.blob.size), hollow = all.filter((file) => !file.blob.size);
     const room = maxFiles - files.length;
     files = files.concat(more.slice(0, Math.max(0, room)));
     if (more.length > room) complain(`${files.length + more.length - room} files are too many; ${maxFiles} may come at once.`);
+    else if (hollow.length) complain(`${hollow.map((file) => file.name).slice(0, 3).join(", ")} ${hollow.length === 1 ? "is" : "are"} empty and left out.`);
     else hush();
     show();
   }

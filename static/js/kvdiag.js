@@ -101,5 +101,8 @@
     if (input.value) run();
   });
 
+  const search = $("#topq");
+  if (search) keys.set("/", () => search.focus());
+
   window.kvdiag = { $, $$, say, toast, copy, keys, isDark };
 })();

@@ -78,6 +78,8 @@ def test_deployments_are_filtered_kept_as_a_view_renamed_and_merged(
     world.launch("llama", tokens=500_000, outcome="failed", model="/models/Llama-3.3-70B")
 
     page.goto("/dashboard/")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search reports")).to_be_focused()
     page.get_by_label("Filter deployments").fill("kimi")
     page.get_by_label("Order").select_option("tokens")
     page.get_by_role("button", name="Apply").click()

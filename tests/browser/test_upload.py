@@ -116,6 +116,15 @@ def test_a_drop_anywhere_on_the_window_chooses_the_files(upload_page: Page) -> N
     expect(upload_page.get_by_role("button", name="Diagnose 2 files")).to_be_visible()
 
 
+def test_an_empty_file_is_left_out_and_named(upload_page: Page) -> None:
+    files = [
+        {"name": name, "mimeType": "text/plain", "buffer": data} for name, data in (("a.log", b"x"), ("b.log", b""))
+    ]
+    upload_page.locator("#pick").set_input_files(files)
+    expect(upload_page.locator("#upload-problem")).to_contain_text("b.log is empty and left out.")
+    expect(upload_page.locator("#chosen-files li")).to_have_count(1)
+
+
 def test_secrets_are_shown_and_hidden_before_anything_is_sent(upload_page: Page) -> None:
     sent: list[str] = []
     upload_page.expose_function("remember", lambda body: sent.append(body))

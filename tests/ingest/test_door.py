@@ -77,6 +77,7 @@ def test_the_answer_has_the_verdict_when_it_is_there(curl, monkeypatch) -> None:
     assert "Ready, nothing to fix." in curl("report\n").content.decode()
     answer = curl("other\n")
     assert answer.status_code == 422 and "This is not an SGLang log." in answer.content.decode()
+    assert "To delete it" not in answer.content.decode(), "its text was not kept"
 
 
 def test_a_body_without_content_length_is_refused_with_what_to_do(client: Client) -> None:

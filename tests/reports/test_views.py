@@ -189,6 +189,11 @@ def test_compare_takes_whole_links_and_hides_what_is_equal(client: Client) -> No
     assert "No row differs." in page
 
 
+def test_compare_says_what_is_no_link(client: Client) -> None:
+    assert "This is no link of a report" in client.get("/compare/", {"r": "garbage!"}).content.decode()
+    assert "This is no link of a report" not in client.get("/compare/", {"r": ""}).content.decode()
+
+
 def test_compare_does_not_tell_a_report_from_none(client: Client) -> None:
     team = Team.objects.create(name="Inference", slug="inference")
     secret = stored(document("kimi-k25-8gpu"), team=team)

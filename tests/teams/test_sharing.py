@@ -49,6 +49,7 @@ def test_a_facts_only_link_shows_figures_and_no_text_of_the_log(world: World, st
         "the log's own words",
         "/models/",
         "server.log",
+        "launch_server",
         world.bob.email,
         "Inference EU",
     ):
