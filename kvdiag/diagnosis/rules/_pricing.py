@@ -35,6 +35,12 @@ from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_tokens, to_gib
 FRACTION = "--mem-fraction-static"
 OTHERS = "other processes"
 CONTAINER_MEMORY = Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use.")
+NEWER_LOADER = Remedy(
+    "upgrade",
+    Direction.SET,
+    to="0.5.19 or later",
+    cost="It costs an upgrade; the pool then takes what the fraction allows.",
+)
 HOST_RESERVE = 10.74  # GB: the 10 GiB of host memory that SGLang keeps back
 PRINT = 0.0056 * GIB  # two readings of two decimals each
 
@@ -263,6 +269,20 @@ def raise_by_room(case: Case) -> Remedy | None:
     size = cell(case)
     draft = 1 + (size.draft / size.target if size is not None else 0.0)
     return raise_fraction(case, math.floor((fraction + spare / (opening * draft)) * 1000) / 1000)
+
+
+def raise_to_wanted(case: Case) -> Remedy | None:
+    """Raise the fraction as far as SGLang's own arithmetic leaves what is wanted; None where there is no room to, or
+    what limits the pool or what is free at the end is not known."""
+    fraction, free, sizing = case.fraction, case.free_at_end, case.sizing
+    if fraction is None or free is None or case.has_graphs_after_end:
+        return None
+    if sizing is None or sizing.fractions is None or sizing.limited_by.value != "memory":
+        return None
+    to = sizing.fractions.keeps_wanted
+    if to is None or to <= fraction or free.available <= case.wanted_range[1]:
+        return None
+    return raise_fraction(case, to)
 
 
 def ceil_fraction(value: float) -> float:

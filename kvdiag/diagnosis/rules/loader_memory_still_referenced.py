@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.ledger.model import Moment
 from kvdiag.diagnosis.rules._formulas import beyond_reserve, gib, worked
+from kvdiag.diagnosis.rules._pricing import NEWER_LOADER
 from kvdiag.diagnosis.rules.judgements import excess_after_pool, is_short, loader_memory_held, memory_came_back, reserve
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, format_tokens, to_gib
 
 
@@ -45,14 +46,7 @@ def check(case: Case) -> Iterator[Finding]:
         if back is not None
         else beyond_reserve(case, case.after_pool.available if case.after_pool is not None else None),
         evidence=cite(case.after_pool, case.opening, case.limits, free, figure="kv_tokens", value=case.tokens),
-        remedies=(
-            Remedy(
-                "upgrade",
-                Direction.SET,
-                to="0.5.19 or later",
-                cost="It costs an upgrade; the pool then takes what the fraction allows.",
-            ),
-        ),
+        remedies=(NEWER_LOADER,),
         severity=Severity.WARNING if tiny or is_short(case) else Severity.ADVICE,
         confidence=_confidence(case, back),
         stake=to_gib(idle) or 0.0,

@@ -5,8 +5,8 @@ What it sees
 Why it matters
     Requests within the promised context are refused, or cut off once they outgrow the pool.
 What to do
-    Take back what other programs hold of the card, or give the pool more of it; else say how long requests really are,
-    and lower --context-length to it.
+    Take back what other programs hold of the card, or give the pool more of it: as much as one request needs, or as
+    much as what is wanted free allows. Else say how long requests really are, and lower --context-length to it.
 Sources
     SGLang, its own warning since 0.5.23; scheduler.py: max_req_len.
 """
@@ -20,10 +20,20 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.kv_pool import PoolBelowContext
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.rules._formulas import worked
-from kvdiag.diagnosis.rules._pricing import OTHERS, cell, eight_bit_kv, knob, raise_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import (
+    NEWER_LOADER,
+    OTHERS,
+    cell,
+    eight_bit_kv,
+    knob,
+    raise_fraction,
+    raise_to_wanted,
+    remedies,
+)
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     card_line,
+    cause_of_room,
     is_eight_bit,
     is_short,
     may_raise_fraction,
@@ -32,7 +42,7 @@ from kvdiag.diagnosis.rules.judgements import (
 )
 from kvdiag.diagnosis.rules.judgements.holders import held_by_others
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_tokens
+from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_prediction, format_tokens
 
 
 @rule(severity=Severity.WARNING)
@@ -64,6 +74,7 @@ def check(case: Case) -> Iterator[Finding]:
         + (cite(card_line(case), case.opening) if cause else ()),
         remedies=remedies(
             _free_what_others_hold(case, held, needed) if cause else None,
+            NEWER_LOADER if _is_kept_small_by_the_loader(case) else None,
             Remedy(
                 "--max-total-tokens",
                 Direction.RAISE,
@@ -74,7 +85,7 @@ def check(case: Case) -> Iterator[Finding]:
             )
             if cap(case) is not None and spare is not None and needed is not None and needed <= spare
             else None,
-            _fraction_for(case, context, needed),
+            _fraction_for(case, context, needed) or _larger_pool(case, context),
             knob(
                 case,
                 "--context-length",
@@ -127,3 +138,27 @@ def _fraction_for(case: Case, context: int, needed: Bytes | None) -> Remedy | No
         return remedy
     shared = f" What stays free is under the {format_gib(wanted)} wanted where host and GPU share one memory."
     return dataclasses.replace(remedy, cost=remedy.cost + shared)
+
+
+def _is_kept_small_by_the_loader(case: Case) -> bool:
+    """Whether buffers of the loader were counted as in use, in a release that may do so."""
+    return cause_of_room(case) == "loader-memory-still-referenced" and case.launch.releases.may("0.1.0", "0.5.18")
+
+
+LEAST_GAIN = 0.02
+"""The share of the tokens below which a larger fraction is no remedy."""
+
+
+def _larger_pool(case: Case, context: int) -> Remedy | None:
+    """The fraction that leaves what is wanted, where none holds one request; None where it gains little."""
+    if cap(case) is not None or not may_raise_fraction(case):
+        return None
+    remedy = raise_to_wanted(case)
+    tokens = None if remedy is None else remedy.effect.get("kv_tokens")
+    if remedy is None or tokens is None or not tokens.before or tokens.after is None:
+        return None
+    if tokens.after < (1 + LEAST_GAIN) * tokens.before:
+        return None
+    missing = context - round(tokens.after)
+    short = f"Still about {format_prediction(missing)} tokens short of one full-length request." if missing > 0 else ""
+    return dataclasses.replace(remedy, note=short)

@@ -68,3 +68,40 @@ def test_idle_memory_beside_a_low_fraction_does_not_say_its_figures_again() -> N
     cause, symptom = found["mem-fraction-too-low"], found["big-free-memory-left"]
     assert symptom["part_of"] == cause["rule"] and not symptom["formula"]
     assert "GiB" in cause["summary"] and "GiB" not in symptom["summary"]
+
+
+ROOM = """\
+[2026-04-10 10:00:00] server_args=ServerArgs(model_path='/models/Llama-3.1-8B', context_length=32768, dtype='auto', \
+kv_cache_dtype='auto', mem_fraction_static={fraction}, max_total_tokens=None, page_size=1, tp_size=1)
+[2026-04-10 10:00:01] Load weight begin. avail mem=21.90 GB
+[2026-04-10 10:00:01] Load weight end. type=LlamaForCausalLM, avail mem=6.60 GB, mem usage=15.30 GB.
+[2026-04-10 10:00:01] KV Cache is allocated. #tokens: {tokens}, K size: {half} GB, V size: {half} GB
+[2026-04-10 10:00:01] Memory pool end. avail mem={after} GB
+[2026-04-10 10:00:02] Capture cuda graph begin. This can take up to several minutes. avail mem={after} GB
+[2026-04-10 10:00:02] Capture cuda graph end. Time elapsed: 12.31 s. mem usage=1.10 GB. avail mem={end} GB.
+[2026-04-10 10:00:02] max_total_num_tokens={tokens}, chunked_prefill_size=8192, max_prefill_tokens=16384, \
+max_running_requests=2048, context_len=32768, available_gpu_mem={end} GB
+[2026-04-10 10:00:03] The server is fired up and ready to roll!
+"""
+
+
+def test_a_larger_pool_comes_before_a_shorter_context_where_none_holds_a_request() -> None:
+    launch = launch_of(ROOM.format(fraction="0.8", tokens=18186, half="1.11", after="4.36", end="3.26"))
+    grow, shorten = short_pool(launch)["remedies"][:2]
+    assert (grow["flag"], grow["direction"], grow["to"]) == ("--mem-fraction-static", "raise", "0.865")
+    assert grow["effect"]["kv_tokens"]["to"] == pytest.approx(29_847, abs=5)
+    assert grow["effect"]["free_gib"]["to"] >= 1.83
+    assert "tokens short of one full-length request" in grow["note"] and "1.42 GiB" in grow["cost"]
+    assert shorten["flag"] == "--context-length"
+    assert "Raise --mem-fraction-static from 0.8 to 0.865: about 29,850 tokens (+64 %)." in launch["verdict"]
+    assert launch["turn"] == "up"
+
+
+def test_a_pool_that_leaves_no_more_than_is_wanted_is_not_enlarged() -> None:
+    launch = launch_of(ROOM.format(fraction="0.865", tokens=29847, half="1.82", after="2.94", end="1.84"))
+    assert short_pool(launch)["remedies"][0]["flag"] == "--context-length"
+
+
+def test_a_pool_that_the_loader_keeps_small_is_enlarged_by_the_release_that_does_not() -> None:
+    launch = launch_of((CORPUS / "devstral-24b-awq-2x3090-negative-graph" / "log.txt").read_text())
+    assert [remedy["flag"] for remedy in short_pool(launch)["remedies"]] == ["upgrade", "--context-length"]
