@@ -32,7 +32,7 @@ def read_arguments(body: str, is_cut: bool = False) -> dict[str, Value]:
 
     A value that is no plain literal (an enum, a dataclass, a class) stays its text. Never evaluates.
 
-    is_cut  the log ends within the line: the last item may have gone on, and is not taken unless the set is closed
+    is_cut  where the set is not closed, its last item may have gone on, and is not taken
     """
     found: dict[str, Value] = {}
     for item in _items(body, is_cut):

@@ -67,7 +67,7 @@ def _partner(joined: Sequence[Launch], launch: Launch, is_first: bool) -> Launch
 
 
 def _arguments(launch: Launch) -> list[dict[str, Value]]:
-    return [read_arguments(e.body or "", e.line.is_cut) for e in launch.each(ServerArgs)]
+    return [read_arguments(e.body or "", is_cut=True) for e in launch.each(ServerArgs)]
 
 
 def _are_nodes(one: Launch, two: Launch) -> bool:

@@ -20,7 +20,7 @@ from kvdiag.diagnosis.harmless import BAR, Harmless
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.peaks import Peaks
-from kvdiag.diagnosis.prefix import read_prefix, record_starts
+from kvdiag.diagnosis.prefix import may_be_glued, read_prefix, record_starts
 from kvdiag.diagnosis.scanner import AHEAD, Block, scanner_for
 from kvdiag.diagnosis.texts import Log, Text, open_texts
 from kvdiag.diagnosis.wrapping import Wrap, join_cut, unwrap, wrap_of
@@ -429,7 +429,7 @@ class _Page:
         except UnicodeDecodeError:
             segment = decode(raw)
         plain = _PLAIN.match(segment)
-        if plain is not None and plain[4].isascii():
+        if plain is not None and plain[4].isascii() and not may_be_glued(plain[4]):
             date, clock, rank, text = plain.groups()
             if masker is not None:
                 text = masker.mask_behind(text, data, begin)

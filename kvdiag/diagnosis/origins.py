@@ -53,7 +53,7 @@ def read_sources(launch: Launch) -> Sources:
     """The command and the printed arguments of a launch. A command of another launch is left aside."""
     found = Sources()
     for args in launch.server_args[:1]:
-        found.printed = read_arguments(args.body or "", args.line.is_cut)
+        found.printed = read_arguments(args.body or "", is_cut=True)
         found.printed_at = (args.line.place,)
     if not found.printed:
         for part in launch.each(ServerArgsFragment):

@@ -28,6 +28,8 @@ _RECORD_START: Final = lazy(
 )
 # The same of a collector's record: its time glued onto text.
 _STAMP_START: Final = lazy(r"(?<=[^\s\[\"'(])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z(?= )")
+# What a shell printed, or another start, behind a line that a kill cut.
+_SHELL_START: Final = lazy(r"(?<=[\w.,])(?<!OOM)(?:Killed$|python3? -m sglang\.|sglang serve )")
 _KEY: Final = lazy(r"(DP|PP|TP|EP|ATTN_CP|MOE_DP)(\d{1,6})")
 
 
@@ -77,12 +79,18 @@ def _spelled(tokens: str) -> str:
     return " ".join(tokens.replace(",", " ").split())
 
 
+def may_be_glued(text: str) -> bool:
+    """Whether a shell's word, or a launch command, may stand on the text with nothing between."""
+    return text.endswith("Killed") or " -m sglang." in text or "sglang serve " in text
+
+
 def record_starts(text: str) -> list[int]:
     """Where records begin within a text, its own beginning aside."""
     starts: list[int] = []
+    if may_be_glued(text):
+        starts += [found.start() for found in _SHELL_START.finditer(text)]
     if text.find("[", 1) >= 0:
         starts += [found.start() for found in _RECORD_START.finditer(text) if found.start()]
     if "Z " in text:
         starts += [found.start() for found in _STAMP_START.finditer(text) if found.start()]
-        starts.sort()
-    return starts
+    return sorted(starts)

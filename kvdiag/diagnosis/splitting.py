@@ -312,7 +312,7 @@ class Splitter:
             return not current.has(*STARTUP) and not current.has_traffic and not self.fired and self.fault is None
         if self.ended or self.fault is not None:
             return False
-        before, now = (read_arguments(e.body or "", e.line.is_cut) for e in (current.each(ServerArgs)[-1], event))
+        before, now = (read_arguments(e.body or "", is_cut=True) for e in (current.each(ServerArgs)[-1], event))
         if before.get("node_rank") == now.get("node_rank"):
             started = current.has(WeightsBegin, WeightsLoaded)
             return not started and all(before.get(key) == now.get(key) for key in ("model_path", "port"))
@@ -388,10 +388,10 @@ def _outline(launch: Launch) -> None:
     kept: list[Event] = []
     for event in launch.events:
         if isinstance(event, ServerArgs):
-            known = read_arguments(event.body or "", event.line.is_cut)
+            known = read_arguments(event.body or "", is_cut=True)
             body = ", ".join(f"{name}={known[name]!r}" for name in (*DEPLOYMENT, "node_rank") if name in known)
             line = dataclasses.replace(event.line, text="", shown="", after=())
-            kept.append(ServerArgs(line=line, body=body, form=event.form))
+            kept.append(ServerArgs(line=line, body=f"{body})", form=event.form))
         elif event is told:
             kept.append(event)
     if kept or not launch.has_traffic:

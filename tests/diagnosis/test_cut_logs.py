@@ -66,15 +66,31 @@ def test_a_log_that_is_cut_within_a_line_has_no_figure_that_the_whole_one_has_no
 LOG = re.sub(r"(?m)^Mar \d\d \S+ \S+ \w+\[\d+\]: ", "", (CORPUS / "kimi-k25-8gpu" / "log.txt").read_text())
 
 
-@pytest.mark.parametrize("part", [r"#tokens: \d+", r"max_total_num_tokens=\d+", r"max_prefill_tokens=\d+"])
+KILLED = "Killed\n"
+COMMAND = "python3 -m sglang.launch_server --model-path m --tp 8\n"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [r"#tokens: \d+", r"max_total_num_tokens=\d+", r"max_prefill_tokens=\d+", r"mem usage=[\d.]+", r"tp_size=8, \S+"],
+)
 def test_a_line_that_a_kill_cut_is_known_where_the_next_start_is_glued_onto_it(part: str) -> None:
     found = re.search(part, LOG)
     assert found is not None
-    for behind in (LOG[LOG.index("[2026") :], "python3 -m sglang.launch_server --model-path m --tp 8\n" + LOG):
+    for behind in (LOG[LOG.index("[2026") :], COMMAND + LOG, KILLED + LOG):
         first = launches(LOG[: found.end() - 2] + behind)[0]
         whole = launches(LOG)[0]
+        values = {name: argument["value"] for name, argument in whole["arguments"].items()}
+        assert all(values[name] == argument["value"] for name, argument in first["arguments"].items())
         assert {rank["kv_tokens"] for rank in first["ranks"]} <= {None, whole["ranks"][0]["kv_tokens"]}
         assert all(value in (None, whole["limits"][name]) for name, value in first["limits"].items() if name != "line")
+
+
+def test_what_a_shell_says_behind_a_line_that_was_cut_is_read() -> None:
+    cut = LOG[: LOG.index("#tokens: ") + len("#tokens: 159")]
+    (launch,) = launches(cut + KILLED)
+    assert launch["failure"]["kind"] == "host_oom"
+    assert launches(cut + COMMAND)[-1]["arguments"]["tp_size"]["value"] == 8
 
 
 def test_a_command_is_whole_where_its_line_has_an_end_or_a_shell_goes_on() -> None:
