@@ -9,6 +9,7 @@ from typing import Any
 from kvdiag.diagnosis.cards import AMD, NVIDIA
 from reports import words
 from reports.document import Launch, dig
+from reports.fractions import least_that_starts
 
 PREFIX = "wf."  # of a setting in the page's address
 
@@ -68,7 +69,7 @@ def knobs_of(launch: Launch) -> list[Knob]:
     redone = dig(launch, "kv_cache", "budget") or {}
     family = str(dig(launch, "kv_cache", "family") or "")
     fraction = redone.get("mem_fraction_static")
-    least = redone.get("smallest_fraction") or dig(launch, "kv_cache", "fractions", "smallest_that_starts")
+    least = least_that_starts(launch)
     knobs = []
     if isinstance(fraction, (int, float)):
         low = round(max(0.05, min(fraction, least or 1.0, 0.75) - 0.05), 2)

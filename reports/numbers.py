@@ -8,6 +8,7 @@ from typing import Any
 from reports import words
 from reports.budget import Budget
 from reports.document import Launch, LineRef, dig, line_refs, listed
+from reports.fractions import least_that_starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,7 @@ def _refusal(launch: Launch, rank: dict[str, Any], budget: Budget) -> list[Key]:
     if budget.boundary is not None and budget.fraction is not None:
         name = f"Allowed at {words.fraction(budget.fraction)}"
         keys.append(Key(name, words.gib(budget.boundary), "GiB", "derived", budget.boundary_lines, gib=budget.boundary))
-    least = dig(launch, "kv_cache", "budget", "smallest_fraction")
-    if least is None:
-        least = dig(launch, "kv_cache", "fractions", "smallest_that_starts")
+    least = least_that_starts(launch)
     if least is not None:
         refs = tuple(line_refs(dig(launch, "kv_cache", "budget", "lines")))
         keys.append(

@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kvdiag.diagnosis.units import floor_step
 from reports import words
 from reports.document import Document, Launch, LineRef, dig, launches, line_refs, listed
+from reports.fractions import least_that_starts
 
 FLAG = "--mem-fraction-static"
 
@@ -97,9 +99,9 @@ def ruler_of(document: Document, launch: Launch) -> Ruler | None:
     known = dig(launch, "kv_cache", "fractions") or {}
     redone = dig(launch, "kv_cache", "budget") or {}
     observed = _number(known.get("observed"), redone.get("mem_fraction_static"))
-    least = _number(redone.get("smallest_fraction"), known.get("smallest_that_starts"), known.get("starts_from"))
-    keeps = _number(known.get("keeps_wanted_free"), known.get("keeps_wanted"))
-    most = _number(known.get("largest_that_fits"))
+    least = least_that_starts(launch)
+    keeps = _down(_number(known.get("keeps_wanted_free"), known.get("keeps_wanted")))
+    most = _down(_number(known.get("largest_that_fits")))
     if observed is None or (least is None and keeps is None):
         return None
     advised = advised_fraction(launch)
@@ -315,6 +317,10 @@ def _spoken(
     if to is not None:
         said.append(f"advised {words.fraction(to)}: {turn}")
     return "; ".join(said) + "."
+
+
+def _down(value: float | None) -> float | None:
+    return None if value is None else floor_step(value)
 
 
 def _number(*values: Any) -> float | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, InvalidOperation
 
 GIB = 1 << 30
 MIB = 1 << 20
+STEP = 0.001
+"""Fractions of memory are said and proposed in steps of a thousandth."""
 
 _UNITS = {
     "b": 1,
@@ -76,6 +79,16 @@ def from_gib(value: float) -> Bytes:
 def to_gib(size: int | None, digits: int = 6) -> float | None:
     """Bytes as GiB for the document: None stays None."""
     return None if size is None else round(size / GIB, digits)
+
+
+def floor_step(fraction: float) -> float:
+    """An upper limit to a thousandth, never above what it is."""
+    return round(math.floor(fraction / STEP + 1e-6) * STEP, 3)
+
+
+def ceil_step(fraction: float) -> float:
+    """A lower limit to a thousandth, never below what it is."""
+    return round(math.ceil(fraction / STEP - 1e-6) * STEP, 3)
 
 
 def format_gib(size: int, digits: int = 2) -> str:

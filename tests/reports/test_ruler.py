@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+from pathlib import Path
 
 import pytest
 
+from kvdiag.diagnosis import diagnose
+from kvdiag.diagnosis.texts import Log
+from reports import words
+from reports.fractions import least_that_starts
+from reports.page import ReportPage
 from reports.ruler import ruler_of
+from reports.what_if import answer
 from tests.documents import document
 
 
@@ -18,8 +26,8 @@ def ruler(name: str, number: int = 0):
 def test_the_red_zone_ends_at_the_least_fraction_that_starts() -> None:
     drawn = ruler("kimi-k25-8gpu")
     bad = [zone for zone in drawn.zones if zone.kind == "bad"]
-    assert [(zone.x, zone.width) for zone in bad] == [(0.0, 23.07)]
-    assert drawn.low_words == "cannot start below 0.769"
+    assert [(zone.x, zone.width) for zone in bad] == [(0.0, 23.33)]
+    assert drawn.low_words == "cannot start below 0.77"
 
 
 def test_without_an_upper_bound_nothing_is_said_not_to_fit() -> None:
@@ -144,3 +152,34 @@ def test_the_words_of_two_marks_do_not_lie_on_each_other(outcome: str, observed:
     (first_from, first_to), (second_from, second_to) = sorted(words_of(mark) for mark in drawn.marks)
     assert first_to <= second_from, [(mark.text, mark.x, mark.words_left) for mark in drawn.marks]
     assert first_from > -12 and second_to < 292
+
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+
+
+@pytest.mark.parametrize("case", ["kimi-k25-8gpu", "kimi-k25-8gpu-refused", "qwen25-15b-gb10-low-free-mem"])
+def test_a_least_fraction_starts_and_is_one_figure_everywhere(case: str) -> None:
+    made = diagnose(Log("log.txt", io.BytesIO((CORPUS / case / "log.txt").read_bytes()))).document
+    launch = made["launches"][-1]
+    drawn, least = ruler_of(made, launch), least_that_starts(launch)
+    assert least is not None and least > launch["kv_cache"]["budget"]["smallest_fraction"]
+    spelled = words.fraction(least)
+    assert drawn.low_words in ("", f"cannot start below {spelled}")
+    assert f"none below {spelled}" in drawn.caption
+    assert f"below {spelled} the server cannot start" in drawn.spoken
+    tiles = {key.name: key.figure for key in ReportPage(made, len(made["launches"]) - 1).keys}
+    assert tiles.get("Least fraction", spelled) == spelled
+    found, _ = answer(launch, {"mem_fraction_static": str(least)})
+    assert found["starts_from"] == least and found["tokens"]["after"] > 0
+    below, _ = answer(launch, {"mem_fraction_static": str(round(least - 0.001, 3))})
+    assert below["refused"]
+
+
+def test_a_limit_of_more_digits_is_rounded_to_its_safe_side() -> None:
+    made = document("kimi-k25-8gpu")
+    known = made["launches"][0]["kv_cache"]["fractions"]
+    known |= {"smallest_that_starts": None, "keeps_wanted_free": 0.9047, "largest_that_fits": 0.9838}
+    made["launches"][0]["kv_cache"]["budget"]["smallest_fraction"] = 0.7691
+    drawn = ruler_of(made, made["launches"][0])
+    assert drawn.low_words == "cannot start below 0.77"
+    assert (drawn.thin_words[-5:], drawn.high_words[-5:]) == ("0.904", "0.983")

@@ -162,10 +162,10 @@ def _free_against_wanted(case: Case) -> str | None:
 
 
 def _weights_against_budget(case: Case) -> str | None:
-    minimum, fraction = judgements.minimum_fraction(case), judgements.stated_fraction(case)
-    if minimum is None or fraction is None:
+    least, fraction = judgements.least_that_starts(case), judgements.stated_fraction(case)
+    if least is None or fraction is None:
         return None
-    return f"the fraction {fraction:g} is above the least that starts, {minimum:.3f}"
+    return f"the fraction {fraction:g} is {'above' if fraction > least else 'at'} the least that starts, {least:.3f}"
 
 
 def _weights_against_card(case: Case) -> str | None:

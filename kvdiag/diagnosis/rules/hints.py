@@ -39,7 +39,8 @@ def _raise_the_fraction(case: Case, named: set[str]) -> Iterator[Cleared]:
         because = "The printed figures leave room for a pool: something took memory in between."
         yield Cleared('"try to increase --mem-fraction-static" misses the cause', because, _of(refused))
     elif minimum is not None and minimum > case.thresholds.fraction_hopeless:
-        because = f"The least that starts is {minimum:.3f}, which leaves nothing to run in: the weights are too large."
+        least = judgements.least_that_starts(case)
+        because = f"The least that starts is {least:.3f}, which leaves nothing to run in: the weights are too large."
         yield Cleared(claim, because, _of(refused))
 
 

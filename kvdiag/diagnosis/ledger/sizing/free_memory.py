@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
+from kvdiag.diagnosis.ledger.sizing.limits import lost_gib
 from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes, rows_at
-from kvdiag.diagnosis.units import GIB
+from kvdiag.diagnosis.units import GIB, STEP, floor_step
 
-STEP = 0.001
-"""Fractions are proposed in steps of a thousandth."""
 HIGHEST = 0.99
 _TINY = 1e-9
 
@@ -106,12 +105,13 @@ def smallest_start(inputs: SizingInputs, budget: Budget) -> float | None:
     share = printed_share(inputs, budget)
     steps = math.floor(budget.smallest_fraction * share / STEP + _TINY) + 1
     opening, after = budget.readings.opening.value, budget.readings.after_weights.value
+    lost = lost_gib(inputs, budget)
     for step in range(max(1, steps), 1001):
         fraction = step * STEP / share
         if fraction > 1:
             return None
         kv = after - opening * (1 - fraction)
-        if kv > _TINY and (budget.arithmetic is None or budget.arithmetic.tokens(kv) > 0):
+        if kv > _TINY and (budget.arithmetic is None or budget.arithmetic.tokens(kv - lost) > 0):
             return round(step * STEP, 3)
     return None
 
@@ -125,16 +125,6 @@ def fraction_for_free(inputs: SizingInputs, budget: Budget, free: float) -> floa
     if end is None:
         return None
     return budget.fraction + (end - free) / (budget.readings.opening.value * (1 + growth_outside(inputs, budget)))
-
-
-def floor_step(fraction: float) -> float:
-    """Down to a multiple of 0.001."""
-    return round(math.floor(fraction / STEP + 1e-6) * STEP, 3)
-
-
-def ceil_step(fraction: float) -> float:
-    """Up to a multiple of 0.001."""
-    return round(math.ceil(fraction / STEP - 1e-6) * STEP, 3)
 
 
 def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float | None) -> Fractions:
@@ -165,7 +155,7 @@ def fractions(inputs: SizingInputs, budget: Budget, capped: bool, wanted: float 
             starts_from=start,
             keeps_wanted=None,
             fits=fits,
-            why=f"no feasible fraction: {wanted:.2f} GiB free at the end needs {exact:.3f},"
+            why=f"no feasible fraction: {wanted:.2f} GiB free at the end needs {floor_step(exact):.3f},"
             + (f" and the start needs {start:.3f}" if start is not None else " and no fraction holds a page"),
         )
     way = budget.arithmetic

@@ -105,6 +105,13 @@ def cap_binds(inputs: SizingInputs) -> bool:
     return inputs.tokens in (cap, cap // page * page)
 
 
+def lost_gib(inputs: SizingInputs, budget: Budget) -> float:
+    """GiB of the budget that the log's pool does not have, whatever the cause; negative when it has more."""
+    if not inputs.tokens or budget.tokens is None or budget.arithmetic is None or cap_binds(inputs):
+        return 0.0
+    return (budget.tokens.value - inputs.tokens) * budget.arithmetic.bytes_per_reported_token / GIB
+
+
 def rank_costs(inputs: SizingInputs, budget: Budget) -> tuple[str, tuple[RankCost, ...]]:
     """The smallest rank, and what each other rank could have had by its own two readings."""
     cell = budget.arithmetic.bytes_per_reported_token if budget.arithmetic else 0.0

@@ -9,7 +9,7 @@ from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.cell import LATENT_ROW
 from kvdiag.diagnosis.ledger.sizing.free_memory import end_free, lowest_free
 from kvdiag.diagnosis.ledger.sizing.inputs import Family, SizingInputs
-from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
+from kvdiag.diagnosis.ledger.sizing.limits import lost_gib
 from kvdiag.diagnosis.ledger.sizing.mha import element_size
 from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes, rows_at
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
@@ -101,9 +101,6 @@ def base_launch(sizing: Sizing) -> Launch:
     if budget.arithmetic is None or budget.arithmetic.bytes_per_reported_token <= 0:
         raise CannotTell("neither a pool line nor the model's shape tells the bytes of a token")
     inputs = sizing.inputs
-    lost = 0.0
-    if inputs.tokens and budget.tokens is not None and not cap_binds(inputs):
-        lost = (budget.tokens.value - inputs.tokens) * budget.arithmetic.bytes_per_reported_token / GIB
     return Launch(
         opening=budget.readings.opening.value,
         after_weights=budget.readings.after_weights.value,
@@ -111,7 +108,7 @@ def base_launch(sizing: Sizing) -> Launch:
         arithmetic=budget.arithmetic,
         target_cell=_stored_cell(sizing, budget),
         draft_cell=_draft_cell(inputs),
-        lost=lost,
+        lost=lost_gib(inputs, budget),
         context=inputs.context_length,
         rows=inputs.running_requests if inputs.max_running_requests is not None else None,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvdiag.diagnosis.ledger.sizing.free_memory import HIGHEST, STEP, end_free, least_on_the_way, lowest_free
+from kvdiag.diagnosis.ledger.sizing.free_memory import HIGHEST, end_free, least_on_the_way, lowest_free
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, Launch, free_of, lowest_of, tokens_of, with_fraction
+from kvdiag.diagnosis.units import STEP
 
 _STEPS = round(HIGHEST / STEP)
 

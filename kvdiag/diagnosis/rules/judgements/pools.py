@@ -30,7 +30,7 @@ from kvdiag.diagnosis.rules.judgements.arguments import (
 from kvdiag.diagnosis.rules.judgements.overflows import memory_ran_out
 from kvdiag.diagnosis.rules.judgements.places import is_before
 from kvdiag.diagnosis.rules.rule import Case
-from kvdiag.diagnosis.units import Bytes
+from kvdiag.diagnosis.units import Bytes, ceil_step
 
 Batch = PrefillBatch | DecodeBatch
 
@@ -73,6 +73,15 @@ def minimum_fraction(case: Case) -> float | None:
     if case.opening_size is None or case.after_weights is None or not case.opening_size:
         return None
     return 1 - case.after_weights.available / case.opening_size
+
+
+def least_that_starts(case: Case) -> float | None:
+    """The smallest multiple of 0.001 that starts: the sizing's, else the next one above the minimum."""
+    known = case.sizing.fractions if case.sizing is not None else None
+    if known is not None and known.starts_from is not None:
+        return known.starts_from
+    minimum = minimum_fraction(case)
+    return None if minimum is None else ceil_step(minimum)
 
 
 def stated_fraction(case: Case) -> float | None:
