@@ -161,10 +161,11 @@ class _Inquest:
             return self._of(trace, kind_of(cause), cause)
         losses = self.launch.each(LoadBarrier, PeerLost, WatchdogTimeout)
         lost = next((e for e in losses if self._ends_launch(e)), None)
-        # One process by itself, which its watchdog ends unless it is soft.
-        hung = isinstance(lost, WatchdogTimeout) and not lost.collective and not lost.soft
+        # A watchdog ends its process unless it is soft; one that waits for a store raises, and that may be caught.
+        hung = isinstance(lost, WatchdogTimeout) and not lost.soft and "atchdog" in lost.line.text
         if lost is not None and (ends or hung or isinstance(lost, LoadBarrier) or "Error" in lost.line.text):
-            return self._of(lost, FailureKind.OTHER if hung else FailureKind.COMMUNICATION, lost.line.text)
+            alone = hung and not (isinstance(lost, WatchdogTimeout) and lost.collective)
+            return self._of(lost, FailureKind.OTHER if alone else FailureKind.COMMUNICATION, lost.line.text)
         echo = next(iter(causes), None)
         if echo is not None and ends:
             return self._of(echo, kind_of(echo.line.text), echo.line.text)

@@ -100,6 +100,9 @@ _KINDS = {
 
 
 _DIED = lazy(r"scheduler died during initialization \(exit code: (-?\d{1,9})\)")
+_COLLECTIVE = lazy(r"Watchdog caught collective operation timeout")
+_OPERATION = lazy(r"OpType=(\w{1,40})")
+_TIMEOUT = lazy(r"Timeout\(ms\)=(\d{4,12})")
 _QUOTED = (FailureKind.OTHER, FailureKind.COMMUNICATION, FailureKind.ASSERTION, FailureKind.KERNEL)
 
 
@@ -111,12 +114,22 @@ def _failed(case: Case, lead: Finding | None) -> str:
     what = _KINDS[failure.kind] if failure is not None else "the log does not say why"
     if failure is not None and (code := _DIED.search(failure.message)):
         return f"Failed{where}: a rank's process ended with exit code {_named(code[1])}; why, the log does not say."
+    if failure is not None and _COLLECTIVE.search(failure.message):
+        return f"Failed{where}: {_collective(failure.message)}."
     message = failure.message.strip().splitlines()[0] if failure is not None and failure.message.strip() else ""
     message = message if len(message) <= 160 else f"{message[:160].rpartition(' ')[0] or message[:160]} …"
     quoted = f": {message}" if message and failure is not None and failure.kind in _QUOTED else ""
     if quoted.endswith("Traceback (most recent call last):") or (quoted and _begins_a_traceback(failure)):
         return f"Failed{where}: the log ends within a traceback, before the line that names the error."
     return _sentence(f"Failed{where}: {what}{quoted}")
+
+
+def _collective(message: str) -> str:
+    """What torch's watchdog waited for: `a collective (ALLREDUCE) between the ranks did not end within 600 s`."""
+    operation, timeout = _OPERATION.search(message), _TIMEOUT.search(message)
+    name = f" ({operation[1]})" if operation else ""
+    within = f"{int(timeout[1]) // 1000} s" if timeout else "its time"
+    return f"a collective{name} between the ranks did not end within {within}"
 
 
 def _named(code: str) -> str:

@@ -274,3 +274,25 @@ def test_a_rank_s_exit_code_alone_is_told_without_the_hint_beside_it(code: str, 
     )
     (launch,) = diagnose(Log("log", io.BytesIO(log.encode()))).document["launches"]
     assert launch["verdict"] == (f"Failed: a rank's process ended with exit code {said}; why, the log does not say.")
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (
+            "WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600049"
+            " milliseconds before timing out.",
+            "a collective (ALLREDUCE) between the ranks did not end within 600 s.",
+        ),
+        ("WorkNCCL(S", "a collective between the ranks did not end within its time."),
+    ],
+)
+def test_a_collective_that_timed_out_is_an_end(told: str, said: str) -> None:
+    log = (
+        "[2025-02-01 22:46:19 TP8] Load weight end. type=M, dtype=torch.bfloat16, avail mem=37.74 GB\n"
+        "[rank8]:[E201 22:56:19.100000000 ProcessGroupNCCL.cpp:616] [Rank 8] Watchdog caught collective operation"
+        f" timeout: {told}\n"
+    )
+    (launch,) = diagnose(Log("log", io.BytesIO(log.encode()))).document["launches"]
+    assert launch["outcome"] == "failed"
+    assert launch["verdict"] == f"Failed while the KV pool is made: {said}"
