@@ -284,6 +284,7 @@ class _Page:
         self._texts: dict[str, str] = {}
         self._long = ""  # the last long text
         self._taken = 0  # following lines that the last record took with it
+        self._is_glued = False  # another record onto the last of those
         self._stands_for = 1  # batch lines
 
     def read(self, block: Block, wrap: Wrap | None) -> Iterator[LogLine]:
@@ -437,7 +438,7 @@ class _Page:
             text = text.rstrip()
             shown = segment[: plain.start(4)] + text
             if after is not None:
-                text, self._taken = join_cut(text, after.unprefixed)
+                text = self._continued(text, False, after)
             yield LogLine(
                 self._file,
                 number,
@@ -512,15 +513,20 @@ class _Page:
         """Whether a line, with the following ones that it took, may have gone on."""
         if after is None or is_last:
             return is_last
-        return after.is_cut_within(self._taken) or after.is_empty and text.endswith((",", "=", ":"))
+        if self._is_glued or after.is_cut_within(self._taken):
+            return True
+        return after.is_empty and text.endswith((",", "=", ":"))
 
     def _continued(self, text: str, cut: bool, after: Following) -> str:
         """The text with what belongs to it on the next lines."""
+        self._is_glued = False
         if cut:  # the carrier split it at a size
             self._taken = 1
             return text + "".join(after.texts(1))
         text, self._taken = join_cut(text, after.unprefixed)
-        return text
+        starts = record_starts(text) if self._taken and may_be_glued(text) else []
+        self._is_glued = bool(starts)
+        return text[: starts[0]].rstrip() if starts else text
 
     def _masked(self, text: str) -> str:
         return self._masker.mask(text) if self._masker is not None else text

@@ -86,6 +86,15 @@ def test_a_line_that_a_kill_cut_is_known_where_the_next_start_is_glued_onto_it(p
         assert all(value in (None, whole["limits"][name]) for name, value in first["limits"].items() if name != "line")
 
 
+@pytest.mark.parametrize("behind", [KILLED, COMMAND])
+def test_a_wrapped_line_that_a_kill_cut_is_known_as_well(behind: str) -> None:
+    text = (CORPUS / "gemma4-26b-a4b-gb10-wrapped-lines" / "log.txt").read_text()
+    for part in ("full size: 213", "avail mem=66.05 GB, mem us"):
+        first = launches(text[: text.index(part) + len(part)] + behind)[0]
+        assert all(rank["kv_tokens"] is None for rank in first["ranks"])
+        assert all(rank["opening_gib"] in (None, 113.28) for rank in first["ranks"])
+
+
 def test_what_a_shell_says_behind_a_line_that_was_cut_is_read() -> None:
     cut = LOG[: LOG.index("#tokens: ") + len("#tokens: 159")]
     (launch,) = launches(cut + KILLED)
