@@ -83,14 +83,14 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
     yield f"**{escape(launch['verdict'])}**"
     yield ""
     failing = failing_ranks(launch)
-    for rank, ids in alike(launch["ranks"], failing)[:2]:
+    for rank, ids, apart in alike(launch["ranks"], failing)[:2]:
         if rank["opening_gib"] is None:
             continue
         if has_one_reading(rank):
             yield escape(one_reading_in_words(rank, ids, failing, names))
             yield ""
             continue
-        yield f"| Memory of {escape(whose_memory(ids, failing))} | GiB | basis | lines |"
+        yield f"| Memory of {escape(whose_memory(ids, failing, apart))} | GiB | basis | lines |"
         yield "| --- | ---: | --- | --- |"
         for row in summed(rank["entries"]):
             where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvdiag.diagnosis.endings import failing_ranks
 from kvdiag.diagnosis.left_out import starts_left_out
@@ -160,10 +160,22 @@ def overflow_in_words(oom: dict[str, Any]) -> str:
     return f"{who} when {asked}"
 
 
-def alike(ranks: list[dict[str, Any]], failing: Sequence[str] = ()) -> list[tuple[dict[str, Any], list[str]]]:
+class Alike(NamedTuple):
+    """Ranks whose memory is told as one.
+
+    rank   the one whose figures are shown; the first of `ids`
+    apart  the most by which their first readings, or what they have free, differ, in GiB
+    """
+
+    rank: dict[str, Any]
+    ids: list[str]
+    apart: float
+
+
+def alike(ranks: list[dict[str, Any]], failing: Sequence[str] = ()) -> list[Alike]:
     """Ranks grouped by what they took, to 0.05 GiB, and by what they had, to 1 GiB.
 
-    The largest group comes first, each with its fullest rank before it; of equally full ones, the one with least free.
+    The largest group comes first. Each shows the rank that has least free, as the verdict does; of those, the fullest.
     Before them comes a group with a failing rank, and that rank stands for it.
 
     What only the summary line shows (buffers after the last capture) parts no group: one rank prints that line.
@@ -178,25 +190,35 @@ def alike(ranks: list[dict[str, Any]], failing: Sequence[str] = ()) -> list[tupl
             same.append([rank])
         else:
             near.append(rank)
-    found = [
-        (
-            max(group, key=lambda r: (r["id"] in failing, len(r["entries"]), -(r["free_gib"] or 0.0))),
-            [r["id"] or "the GPU" for r in group],
-        )
-        for same in groups.values()
-        for group in same
-    ]
-    return sorted(found, key=lambda group: (group[0]["id"] not in failing, -len(group[1])))
+    found = [_shown_of(group, failing) for same in groups.values() for group in same]
+    return sorted(found, key=lambda group: (group.rank["id"] not in failing, -len(group.ids)))
 
 
-def whose_memory(ids: list[str], failing: Sequence[str] = ()) -> str:
-    """Whose memory a table shows: "TP0", "each of 7 GPUs alike", "TP4, which failed"."""
+def _shown_of(group: list[dict[str, Any]], failing: Sequence[str]) -> Alike:
+    """Ranks that are alike, with the one that stands for them before the others."""
+
+    def standing(rank: dict[str, Any]) -> tuple[Any, ...]:
+        free = rank["free_gib"]
+        return rank["id"] in failing, free is not None, -(free or 0.0), len(rank["entries"])
+
+    first = max(group, key=standing)
+    columns = ([r[key] for r in group if r[key] is not None] for key in ("opening_gib", "free_gib"))
+    apart = max((max(column) - min(column) for column in columns if column), default=0.0)
+    others = (rank for rank in group if rank is not first)
+    return Alike(first, [rank["id"] or "the GPU" for rank in (first, *others)], apart)
+
+
+def whose_memory(ids: list[str], failing: Sequence[str] = (), apart: float = 0.0) -> str:
+    """Whose memory a table shows: "TP0", "each of 7 GPUs alike", "TP4, which failed".
+
+    apart  by how many GiB they differ; where that is more than nothing, it says whose figures are shown
+    """
     failed = [rank for rank in ids if rank in failing]
     if len(ids) == 1:
         return f"{ids[0]}, which failed" if failed else ids[0]
     alike_ones = f"each of {len(ids)} GPUs alike"
     if not failed:
-        return alike_ones
+        return alike_ones + (f", to within {apart:.2f} GiB ({ids[0]} is shown)" if apart >= 0.005 else "")
     if len(failed) == len(ids):
         return f"{alike_ones}, which failed"
     others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
@@ -348,13 +370,13 @@ class _Terminal:
 
     def _memory(self, launch: dict[str, Any]) -> Iterator[str]:
         failing = failing_ranks(launch)
-        groups = [group for group in alike(launch["ranks"], failing) if group[0]["opening_gib"] is not None]
-        for rank, ids in groups[:3]:
+        groups = [group for group in alike(launch["ranks"], failing) if group.rank["opening_gib"] is not None]
+        for rank, ids, apart in groups[:3]:
             opening = rank["opening_gib"]
             if has_one_reading(rank):
                 yield printable(f"{one_reading_in_words(rank, ids, failing, self.names)}\n")
                 continue
-            yield printable(f"Memory of {whose_memory(ids, failing)}, GiB")
+            yield printable(f"Memory of {whose_memory(ids, failing, apart)}, GiB")
             for row in summed(rank["entries"]):
                 yield self._row(entry_in_words(row), row["gib"], opening, row["basis"], row["lines"])
             yield self._row("Free", rank["free_gib"], opening, "printed", [rank.get("free_line")])

@@ -286,3 +286,12 @@ def test_a_remedy_of_two_flags_is_told_with_both(form: str, told: str) -> None:
 def test_a_launch_that_the_log_does_not_have_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["what-if", str(CORPUS / "kimi-k25-8gpu" / "log.txt"), "--launch", number]) == 2
     assert "the log has 1 launches" in capsys.readouterr().err
+
+
+def test_a_table_shows_the_rank_whose_free_memory_the_verdict_tells_and_says_which() -> None:
+    text = text_of("gemma4-31b-awq-2x3090-swa-ratio-json")
+    table = text.split("Memory of ")[1].split("\n\n")[0]
+    assert table.startswith("each of 2 GPUs alike, to within 0.15 GiB (TP0 is shown), GiB\n")
+    assert "3.43 GiB free" in text.split("\n\n")[0]
+    assert " 3.43 " in table.split("Free")[1].splitlines()[0]
+    assert " 22.91 " in table.split("First reading")[1].splitlines()[0]
