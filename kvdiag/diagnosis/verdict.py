@@ -7,11 +7,14 @@ from enum import StrEnum
 from signal import Signals
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
 from kvdiag.diagnosis.events.frames import Frame
+from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
+from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import Failure, FailureKind, Stage
@@ -166,7 +169,7 @@ def _where(case: Case) -> str:
 def _cut(case: Case, lead: Finding | None) -> str:
     stage, facts = case.outcome.stage, _facts(case, lead)
     if case.launch.has_traffic:
-        head = f"The log shows serving, and no start or end of it{': ' + facts if facts else ''}."
+        head = f"The log shows {_shown(case)}{': ' + facts if facts else ''}."
     elif stage is None or (stage is Stage.ARGUMENTS and not case.launch.server_args):
         head = "The log shows no step of the start."
     else:
@@ -181,6 +184,19 @@ def _cut(case: Case, lead: Finding | None) -> str:
     if facts or case.launch.has_traffic:
         return f"{head} Nothing in it asks for a change."
     return f"{head} No verdict on memory yet: send the rest of the log."
+
+
+_FIRST_STEPS = (DistributedBegin, WeightsBegin)
+_STEPS = (*_FIRST_STEPS, DistributedEnd, WeightsLoaded, PoolEnd, ServerLimits, *_CAPTURES)
+
+
+def _shown(case: Case) -> str:
+    """How much of the start a log has that serves, in words."""
+    launch = case.launch
+    if not launch.has(*_STEPS):
+        return "serving, and no start or end of it"
+    whole = launch.server_args or launch.commands or launch.has(*_FIRST_STEPS)
+    return f"{'the' if whole else 'part of the'} start and serving, and no line that says that the server is ready"
 
 
 def _all_captured(case: Case) -> bool:

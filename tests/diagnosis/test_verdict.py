@@ -71,6 +71,23 @@ def test_a_verdict_is_short_and_ends_as_a_sentence(path: Path) -> None:
     assert "None" not in verdict
 
 
+START = (TESTS / "corpus" / "gemma4-31b-awq-2x3090-swa-ratio-json" / "log.txt").read_text().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (0, "The log shows the start and serving, and no line that says that the server is ready: 167,877 KV tokens"),
+        (16, "The log shows part of the start and serving, and no line that says that the server is ready: "),
+        (34, "The log shows serving, and no start or end of it."),
+    ],
+)
+def test_a_log_that_serves_says_how_much_of_the_start_it_has(first: int, said: str) -> None:
+    log = io.BytesIO("".join(START[first:]).encode())
+    (launch,) = diagnose(Log("log", log)).document["launches"]
+    assert launch["verdict"].startswith(said)
+
+
 CASES = {case.slug: case.text for case in read_cases(TESTS / "cases")}
 
 
