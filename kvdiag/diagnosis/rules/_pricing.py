@@ -15,7 +15,9 @@ from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.ledger.model import Ledger, Model
 from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario_of
+from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.rules.judgements import (
     cap,
     decode_graph_flag,
@@ -61,16 +63,28 @@ class Cell:
 
 def cell(case: Case) -> Cell | None:
     """From the pools of the rank with the fewest tokens; None where no line prints them."""
-    known = [x for x in case.ledgers if x.kv_tokens and x.kv_size]
-    if not known:
+    ledger = _smallest_pool(case)
+    if ledger is None:
         return None
-    ledger = min(known, key=lambda x: x.kv_tokens or 0)
     tokens, size = ledger.kv_tokens or 1, ledger.kv_size or Bytes(1)
     draft = sum(p.size for p in ledger.draft_pools if p.size is not None)
     state = ledger.mamba_size or 0
     pinned = case.launch.number_of("max_mamba_cache_size") is not None
     share = 1.0 if pinned or not state else size / (size + state)
     return Cell(size / tokens, draft / tokens, share)
+
+
+def cell_lines(case: Case) -> tuple[LogLine, ...]:
+    """The lines of the pools that the bytes a token are of: the pool of all tokens first, then the window's."""
+    ledger = _smallest_pool(case)
+    pools = [] if ledger is None else [p for p in ledger.pools if p.model is Model.TARGET and p.lines]
+    return tuple(p.lines[0] for p in sorted(pools, key=lambda p: (p.sliding_window, -(p.tokens or 0))))
+
+
+def _smallest_pool(case: Case) -> Ledger | None:
+    """The rank with the fewest tokens, of those whose pools' sizes are known."""
+    known = [x for x in case.ledgers if x.kv_tokens and x.kv_size]
+    return min(known, key=lambda x: x.kv_tokens or 0, default=None)
 
 
 def priced(case: Case, change: Change) -> dict[str, Effect] | None:

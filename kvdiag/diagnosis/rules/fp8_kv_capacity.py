@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype, KVPoolAllocated
-from kvdiag.diagnosis.rules._pricing import ACCURACY, cell, eight_bit_kv, remedies
+from kvdiag.diagnosis.rules._pricing import ACCURACY, cell, cell_lines, eight_bit_kv, remedies
 from kvdiag.diagnosis.rules.judgements import cap, fullest, is_eight_bit, is_short, kv_dtype
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
 @rule(severity=Severity.INFO, needs=(KVPoolAllocated,))
 def check(case: Case) -> Iterator[Finding]:
-    size, pool = cell(case), case.launch.first(KVPoolAllocated)
-    if size is None or pool is None:
+    size, pools = cell(case), cell_lines(case)
+    if size is None:
         return
     dtype = kv_dtype(case)
     worked_out = case.sizing.bytes_per_token if case.sizing is not None else None
@@ -32,7 +32,7 @@ def check(case: Case) -> Iterator[Finding]:
     if is_eight_bit(case):
         yield Finding(
             summary=f"The KV cache is stored as {dtype}, {each}; {ACCURACY}",
-            evidence=cite(case.launch.first(KVCacheDtype), pool, figure="bytes_per_token", value=held),
+            evidence=cite(case.launch.first(KVCacheDtype), *pools, figure="bytes_per_token", value=held),
         )
         return
     batch = fullest(case)
@@ -42,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding(
         summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now); {ACCURACY}",
         why="Plain heads double; latent and index parts gain less.",
-        evidence=cite(pool, figure="bytes_per_token", value=held),
+        evidence=cite(*pools, figure="bytes_per_token", value=held),
         remedies=() if is_short(case) else remedies(eight_bit_kv(case)),
         severity=Severity.INFO if is_short(case) else Severity.ADVICE,
         part_of="pool-below-one-request" if is_short(case) else "",

@@ -12,10 +12,11 @@ Sources
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, KVPoolAllocated, SlidingWindowPool
-from kvdiag.diagnosis.rules._pricing import eight_bit_kv, raise_by_room, remedies
+from kvdiag.diagnosis.events.pattern import Event
+from kvdiag.diagnosis.rules._pricing import cell_lines, eight_bit_kv, raise_by_room, remedies
 from kvdiag.diagnosis.rules._promises import lines_missing
 from kvdiag.diagnosis.rules.judgements import (
     cap,
@@ -35,7 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
         case.tokens,
         cite(
             case.limits,
-            *(case.launch.each(KVPoolAllocated)[:1] or case.launch.each(SlidingWindowPool, DeepSeekV4Pools)[:1]),
+            *(cell_lines(case)[:1] or _pool_lines(case)),
             figure="kv_tokens",
             value=case.tokens,
         ),
@@ -63,6 +64,11 @@ def check(case: Case) -> Iterator[Finding]:
         part_of=cause,
         confidence=confidence,
     )
+
+
+def _pool_lines(case: Case) -> Sequence[Event]:
+    """A line of a pool, where the log has the size of none."""
+    return case.launch.each(KVPoolAllocated)[:1] or case.launch.each(SlidingWindowPool, DeepSeekV4Pools)[:1]
 
 
 def _cause(case: Case) -> str:

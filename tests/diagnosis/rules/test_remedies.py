@@ -203,3 +203,11 @@ def test_of_two_findings_that_lower_the_fraction_the_lower_value_serves_both() -
 def test_of_findings_that_raise_the_fraction_the_first_value_serves_the_request_too() -> None:
     up = [r for r in remedies_of("auto-fraction-041-l4-pair") if r["flag"] == "--mem-fraction-static"]
     assert {(r["direction"], r["to"]) for r in up} == {("set", "0.85"), ("raise", "0.85")}
+
+
+def test_the_bytes_of_a_token_are_cited_from_the_pool_of_all_tokens() -> None:
+    (found,) = [f for f in findings_of("gemma4-31b-awq-2x3090-swa-ratio-json") if f["rule"] == "fp8-kv-capacity"]
+    first, window = found["evidence"]
+    assert "53,215 bytes a token" in found["summary"]
+    assert "TP0" in first["text"] and "#tokens: 167877" in first["text"] and first["value"] == 53_215
+    assert "TP0" in window["text"] and "#tokens: 5036" in window["text"]
