@@ -17,6 +17,7 @@ from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.exceptions import exceptions_of
+from kvdiag.diagnosis.excerpt import excerpt
 from kvdiag.diagnosis.launches import Launch, moment
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
 from kvdiag.diagnosis.ledger.overflow import card_at_overflow
@@ -35,6 +36,7 @@ SCHEMA = "kvdiag.report/1"
 ENGINE = "0.1.0"
 MAX_NOT_UNDERSTOOD = 50
 MAX_EVIDENCE = 8
+MAX_TEXT = 2_000
 
 
 @dataclass(frozen=True)
@@ -464,7 +466,7 @@ def _evidence(evidence: Evidence, lines: _Lines) -> dict[str, Any]:
     broken = {"joined": True} if line.whole != line.shown else {}  # the figure may stand on one of the next lines
     return {
         "line": lines.of(line),
-        "text": line.whole[:2_000],
+        "text": excerpt(line.whole, MAX_TEXT, evidence.value, evidence.figure),
         "figure": evidence.figure or None,
         "value": evidence.value,
         **broken,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvdiag.diagnosis.endings import failing_ranks
+from kvdiag.diagnosis.excerpt import excerpt
 from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.report import Report
 from kvdiag.diagnosis.rules.rule import flags_beside
@@ -455,7 +456,9 @@ class _Terminal:
         yield f"{self.paint(finding['severity'], finding['severity'])}  {printable(finding['summary'])}{printable(who)}"
         yield f"  {finding['rule']}, {finding['confidence']}"
         for item in finding["evidence"][:4]:
-            yield printable(f"    {line_reference(item['line'], self.names)}  {item['text'][: WIDTH * 2]}")
+            figures = item["value"], item["figure"], finding["summary"]
+            line = excerpt(item["text"].strip(), WIDTH * 2, *figures)
+            yield printable(f"    {line_reference(item['line'], self.names)}  {line}")
         if finding.get("formula"):
             yield printable(f"    {finding['formula']}")
         for remedy in finding["remedies"]:
