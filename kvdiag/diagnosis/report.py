@@ -147,14 +147,18 @@ def _launch(
                 {"what": c.what, "rank": c.line.rank, "line": lines.of(c.line)} for c in outcome.failure.consequences
             ],
         }
-    clocks = [e.line.clock for e in launch.events if e.line.clock]
-    start = next((clock for clock in clocks if "T" in clock), clocks[0] if clocks else None)  # a dated one, if any
+    clocked = [e.line for e in launch.events if e.line.clock]
+    first = next((line for line in clocked if "T" in (line.clock or "")), clocked[0] if clocked else None)
+    start = first.clock if first else None  # a dated one, if any
+    ready = launch.first(FiredUp)
+    ready_after = _ready_after(launch, start)
     return {
         "number": launch.number,
         "first_line": lines.of(launch.first_line) if launch.first_line else None,
         "last_line": lines.of(launch.last_line) if launch.last_line else None,
         "started_at": start,
-        "ready_after_s": _ready_after(launch, start),
+        "ready_after_s": ready_after,
+        "ready_lines": lines.all((first, ready.line)) if ready_after is not None and first and ready else [],
         "outcome": outcome.outcome,
         "stage": outcome.stage.value if outcome.stage else None,
         "failure": failure,

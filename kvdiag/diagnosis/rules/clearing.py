@@ -76,7 +76,7 @@ def _no_cap(case: Case, named: set[str]) -> Iterator[Cleared]:
         yield Cleared(
             "No cap holds the pool down",
             "--max-total-tokens is not set.",
-            (case.limits.line,) if case.limits is not None else (),
+            tuple(e.line for e in (case.launch.server_args[:1] or case.launch.commands[:1])),
         )
 
 
