@@ -22,14 +22,25 @@ def answer(launch: Launch, asked: Mapping[str, str], budget: Budget | None = Non
     settings = {name: asked[name] for name in asked if name != "launch"}
     try:
         change = Change.read(settings)
+        change.check_length(dig(launch, "limits", "context_len") or dig(launch, "arguments", "context_length", "value"))
     except ValueError as problem:
-        return {"error": f"{str(problem)[:1].upper()}{str(problem)[1:]}."}, 400
+        return {"error": words.sentence(problem)}, 400
     found = scenario(launch, change).to_document()
     return found | {"verdict": verdict_of(found), "figure": figure_of(launch, found, budget)}, 200
 
 
 def verdict_of(found: dict[str, Any]) -> dict[str, str]:
-    """Whether the scenario starts and how much stays free: a tone and a sentence."""
+    """Whether the scenario starts, how much stays free, and whether a request fits: a tone and a sentence."""
+    started, nobody = _start(found), _fits_nobody(found)
+    if started["tone"] == "critical" or not nobody:
+        return started
+    if started["tone"] == "good":
+        return {"tone": "warning", "text": f"{started['text'].rstrip('.')}, but {nobody}"}
+    return {"tone": "warning", "text": f"{started['text']} {words.sentence(nobody)}"}
+
+
+def _start(found: dict[str, Any]) -> dict[str, str]:
+    """Whether the scenario starts and how much stays free."""
     free, wanted = dig(found, "free_gib", "after"), found.get("wanted_free_gib")
     needed = found.get("needed_free_gib") or wanted
     fraction, least = dig(found, "fraction", "after"), found.get("starts_from")
@@ -63,6 +74,17 @@ def verdict_of(found: dict[str, Any]) -> dict[str, str]:
     if free is None:
         return {"tone": "info", "text": "Starts as far as the log tells; it does not say what stays free."}
     return {"tone": "good", "text": "Starts, and leaves enough free."}
+
+
+def _fits_nobody(found: dict[str, Any]) -> str:
+    """That the pool holds not one request of the length asked for; "" where it does, or may."""
+    length, tokens = found.get("request_tokens"), dig(found, "tokens", "after")
+    is_least = dig(found, "tokens", "bound") == "at least"  # then the highest tells, where it is known
+    most = dig(found, "tokens", "high") if is_least else tokens
+    if not length or not tokens or most is None or most >= length:
+        return ""
+    held, each = words.tokens(tokens), words.tokens(length)
+    return f"not one request of {each} tokens fits: the pool holds {held}."
 
 
 def figure_of(launch: Launch, found: dict[str, Any], budget: Budget | None = None) -> charts.Figure | None:

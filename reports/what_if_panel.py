@@ -49,7 +49,7 @@ def panel_answer(launch: Launch, given: Mapping[str, str], narrow: Narrow | None
     """The answer of reports/what_if.py with the panel's words in `shown`, and its status."""
     found, status = answer(launch, given)
     if status != 200:
-        return found, status
+        return found | {"shown": refused_scenario(found["error"]).to_json()}, status
     told, arguments = _told(found, launch, narrow)
     shown = shown_scenario(told, is_observed=not set(given) - {"launch"}, arguments=arguments)
     return told | {"shown": shown.to_json()}, status

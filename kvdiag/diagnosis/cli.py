@@ -248,10 +248,12 @@ def _what_if(options: argparse.Namespace) -> int:
     asked = {flag: getattr(options, flag[2:].replace("-", "_")) for flag in _CHANGES}
     try:
         change = Change.read({flag[2:].replace("-", "_"): value for flag, value in asked.items() if value is not None})
+        launch = launches[options.launch - 1]
+        change.check_length(launch["limits"]["context_len"] if launch.get("limits") else None)
     except ValueError as refusal:
         print(f"kvdiag: {_plain(str(refusal))}", file=sys.stderr)
         return UNREADABLE
-    answer = scenario(launches[options.launch - 1], change).to_document()
+    answer = scenario(launch, change).to_document()
     _print(answer, options.json, what_if_lines(answer))
     return FOUND if answer["refused"] else CLEAN
 

@@ -36,8 +36,15 @@
     out("limits").replaceChildren(...shown.limits.map((text) => element("li", text)));
     out("diff-box").hidden = !shown.diff.length;
     out("diff-box").querySelector("pre").replaceChildren(...shown.diff.map((line) => element("span", line.text, line.kind)));
+    out("plot").hidden = !figure;
     if (figure && window.kvCharts) kvCharts.add(out("plot"), figure);
   }
+
+  /* Without an answer no figure stands below the sentence as if it were one. */
+  const nothing = (sentence) => ({
+    tone: "warning", text: sentence, equation: "", copied: "", limits: [], diff: [],
+    outcomes: ["tokens", "requests", "free"].map((key) => ({ key, figure: "not known", note: "" })),
+  });
 
   /* ---- ask, one question at a time, the last one wins ----------------------------------------------------- */
 
@@ -50,12 +57,10 @@
       if (response.status === 404) throw new Error("The report is no longer here. Its link may have ended.");
       const body = await response.json();
       if (mine !== asked) return;
-      if (!response.ok) throw new Error(body.error || "The site could not answer.");
-      show(body.shown, body.figure);
+      show(body.shown || nothing(body.error || "The site could not answer."), body.figure);
     } catch (problem) {
       if (mine !== asked) return;
-      out("verdict").className = "notice notice--warning";
-      out("verdict-text").textContent = problem instanceof SyntaxError || problem instanceof TypeError ? "The site could not be reached. Try again." : problem.message;
+      show(nothing(problem instanceof SyntaxError || problem instanceof TypeError ? "The site could not be reached. Try again." : problem.message), null);
     }
   }
   function run() {

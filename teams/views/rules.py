@@ -28,7 +28,9 @@ def thresholds(request: HttpRequest, team: Team) -> HttpResponse:
         try:
             held = rule_thresholds.read(typed)
         except ValueError as wrong:
-            problem = f"{str(wrong)[:1].upper()}{str(wrong)[1:]}."
+            said = str(wrong)
+            is_name = said.split(" ")[0] in typed  # the label of a field, as it stands
+            problem = f"{said if is_name else said[:1].upper() + said[1:]}."
         else:
             services.change_settings(team, {"rule_thresholds": held or None}, by=request.user)
             messages.success(request, "Saved. Logs that come from now on are judged by them.")

@@ -285,6 +285,21 @@ def test_what_if_answers_and_keeps_the_scenario_in_the_address(visit: Visit) -> 
     expect(panel.locator('[data-out="tokens"]')).to_have_text("159,277")
 
 
+def test_below_an_error_of_the_panel_no_figure_stands(visit: Visit) -> None:
+    page = visit.open(stored(document("kimi-k25-8gpu")), charts=True)
+    panel = page.locator("#whatif")
+    panel.scroll_into_view_if_needed()
+    panel.get_by_label("Tokens in one request").fill("99999999")
+    expect(panel.locator('[data-out="verdict-text"]')).to_contain_text("tokens in one request is at most 131,072")
+    for key in ("tokens", "requests", "free"):
+        expect(panel.locator(f'[data-out="{key}"]')).to_have_text("not known")
+        expect(panel.locator(f'[data-out="{key}-note"]')).not_to_contain_text("observed")
+    expect(panel.locator("#plot-whatif")).to_be_hidden()
+    panel.get_by_role("button", name="Back to observed").click()
+    expect(panel.locator('[data-out="tokens"]')).to_have_text("159,277")
+    expect(panel.locator("#plot-whatif")).to_be_visible()
+
+
 def test_an_impossible_scenario_shows_no_figure(visit: Visit) -> None:
     page = visit.open(stored(document("kimi-k25-8gpu")) + "?wf.mem_fraction_static=0.72#whatif")
     panel = page.locator("#whatif")

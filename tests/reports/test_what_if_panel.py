@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -10,6 +11,8 @@ from django.test import Client
 
 from ingest.models import State, StoredReport, Upload
 from ingest.stored import columns_of
+from kvdiag.diagnosis.ledger.what_if import Change
+from reports import words
 from reports.knobs import asked_of, knobs_of, turned
 from reports.page import ReportPage
 from reports.scenario_words import refused_scenario, shown_scenario
@@ -208,3 +211,65 @@ def test_a_start_whose_end_the_log_does_not_show_is_drawn_all_the_same() -> None
     after = drawn(found)
     assert after["KV cache"] == pytest.approx(found["kv_gib"]["after"], abs=0.01)
     assert "Left for the rest of the start" in after
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"request_tokens": "0"}, "The number of tokens in one request is a positive whole number."),
+        ({"request_tokens": "99999999"}, "The number of tokens in one request is at most 131,072, the context length."),
+        ({"mem_fraction_static": "abc"}, "--mem-fraction-static is a number, not 'abc'."),
+        ({"hicache_ratio": "-1"}, "--hicache-ratio is a positive number."),
+        ({"dp_attention": "1.5"}, "--dp-size is a whole number."),
+        ({"free_gib": "x"}, "The free memory wanted is a number, not 'x'."),
+    ],
+)
+def test_an_error_names_what_the_reader_sees(asked: dict[str, str], said: str) -> None:
+    assert answer(launch(), asked) == ({"error": said}, 400)
+
+
+def test_no_error_names_a_field_of_the_code() -> None:
+    for field in dataclasses.fields(Change):
+        for value in ("abc", "-1", "0", "1.5", "1e99"):
+            found, _ = answer(launch(), {field.name: value})
+            assert "_" not in found.get("error", "").replace(f"'{value}'", "").replace("fp8_", "").replace("fp4_", "")
+
+
+def test_a_longer_request_is_taken_where_the_context_grows_too() -> None:
+    _, status = answer(launch(), {"request_tokens": "140000", "context_length": "150000"})
+    assert status == 200
+
+
+def test_below_an_error_no_figure_stands(client: Client, address: str) -> None:
+    reply = client.get(f"{address}what-if", {"launch": "1", "mem_fraction_static": "abc"})
+    outcomes = reply.json()["shown"]["outcomes"]
+    assert reply.status_code == 400
+    assert {(each["figure"], each["note"]) for each in outcomes} == {("not known", "")}
+
+
+@pytest.mark.parametrize("asked", [{"max_total_tokens": "10"}, {"context_length": "200000"}])
+def test_a_pool_that_holds_no_request_is_not_good(asked: dict[str, str]) -> None:
+    scenario = shown(**asked)
+    assert scenario.tone == "warning"
+    assert "not one request of" in scenario.text
+    assert told(scenario)["requests"][0] == "≈ 0"
+
+
+def test_what_a_model_was_trained_for_is_said_where_the_log_tells_it() -> None:
+    def limits(one: dict[str, Any]) -> str:
+        return " ".join(answer(one, {"context_length": "150000"})[0]["cautions"])
+
+    given, own = launch(), launch()
+    given["arguments"]["context_length"] = {"value": 131072, "origin": "given"}
+    own["arguments"]["context_length"] = {"value": None, "origin": "default"}
+    assert "longer than the observed context of 131,072; whether the model was trained for it is not" in limits(given)
+    assert "a longer context than the model was trained for" in limits(own)
+
+
+@pytest.mark.parametrize("step", range(905, 955, 3))
+def test_the_free_memory_is_one_figure_in_note_and_outcome(step: int) -> None:
+    found, _ = answer(launch(), {"mem_fraction_static": f"0.{step}"})
+    free = words.gib(found["free_gib"]["after"])
+    noted = [caution.split(" GiB")[0] for caution in found["cautions"] if "free at the end" in caution]
+    assert noted == [free] * len(noted)
+    assert found["equations"][2].endswith(f"= {free} GiB")

@@ -38,7 +38,7 @@ def test_an_owner_holds_other_thresholds_and_takes_them_back(world: World) -> No
 
 
 @pytest.mark.parametrize(("typed", "said"), [
-    ({"free_wanted": "much"}, "Free_wanted is a size in GiB"),
+    ({"free_wanted": "much"}, "free_wanted is a size in GiB"),
     ({"free_wanted": "9999"}, "lies between"),
     ({"usage_high": "0.999"}, "is more than usage_full"),
 ])  # fmt: skip

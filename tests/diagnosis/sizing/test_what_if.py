@@ -527,10 +527,10 @@ def test_the_names_of_two_cards_are_none(name: str) -> None:
         Change.read({"card": name})
 
 
-@pytest.mark.parametrize("name", ["tp_size", "dp_attention"])
-def test_more_ranks_than_any_model_is_divided_over_are_refused(name: str) -> None:
+@pytest.mark.parametrize(("name", "flag"), [("tp_size", "--tp-size"), ("dp_attention", "--dp-size")])
+def test_more_ranks_than_any_model_is_divided_over_are_refused(name: str, flag: str) -> None:
     assert Change.read({name: "1024"})
-    with pytest.raises(ValueError, match=f"{name} is at most 1,024"):
+    with pytest.raises(ValueError, match=f"{flag} is at most 1,024"):
         Change.read({name: "1000000000"})
 
 

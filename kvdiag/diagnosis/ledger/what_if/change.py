@@ -15,6 +15,22 @@ _MOST_TOKENS = 10**12
 _MOST_RANKS = 1_024  # of one tensor-parallel group; the largest deployments have some hundred
 
 
+_LABELS = {
+    "dp_attention": "--dp-size",
+    "hicache_size_gb": "--hicache-size",
+    "draft": "the draft model",
+    "card": "the GPU",
+    "free_gib": "the free memory wanted",
+    "tokens": "the number of tokens wanted",
+    "request_tokens": "the number of tokens in one request",
+}
+
+
+def label(name: str) -> str:
+    """What a person reads for a setting: the flag, or words where it is none."""
+    return _LABELS.get(name) or "--" + name.replace("_", "-")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Flags with other values, None where a flag stays. Sizes in GiB unless the name says otherwise.
@@ -76,15 +92,15 @@ class Change:
                      "max_mamba_cache_size", "tokens", "request_tokens"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and not 0 < value <= _MOST_TOKENS:
-                raise ValueError(f"{name} is a positive whole number")
+                raise ValueError(f"{label(name)} is a positive whole number")
             if value is not None and name in ("tp_size", "dp_attention") and value > _MOST_RANKS:
-                raise ValueError(f"{name} is at most {_MOST_RANKS:,}: no model is divided over more ranks")
+                raise ValueError(f"{label(name)} is at most {_MOST_RANKS:,}: no model is divided over more ranks")
         if self.max_total_tokens is not None and not 0 <= self.max_total_tokens <= _MOST_TOKENS:
             raise ValueError("--max-total-tokens is a whole number; 0 removes the cap")
         for name in ("swa_full_tokens_ratio", "mamba_full_memory_ratio", "hicache_ratio", "hicache_size_gb"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and 0 < value <= 1e6):
-                raise ValueError(f"{name} is a positive number")
+                raise ValueError(f"{label(name)} is a positive number")
         if self.swa_full_tokens_ratio is not None and self.swa_full_tokens_ratio > 1:
             raise ValueError("--swa-full-tokens-ratio is at most 1")
         if self.card is not None:
@@ -93,6 +109,12 @@ class Change:
             raise ValueError("the free memory wanted is a number of GiB, 0 or more")
         if sum(x is not None for x in (self.mem_fraction_static, self.free_gib, self.tokens)) > 1:
             raise ValueError("a fraction, free memory wanted, tokens wanted: give one of the three")
+
+    def check_length(self, context: int | None) -> None:
+        """Raises ValueError with a sentence on a request longer than the context, the changed one where it changes."""
+        longest = self.context_length or context
+        if self.request_tokens is not None and longest is not None and self.request_tokens > longest:
+            raise ValueError(f"{label('request_tokens')} is at most {longest:,}, the context length")
 
     @property
     def card_size(self) -> Bytes | None:
@@ -121,18 +143,18 @@ def _read(name: str, kind: str, value: object) -> object:
             return True
         if text in ("off", "false", "no", "0"):
             return False
-        raise ValueError(f"{name} is on or off")
+        raise ValueError(f"{label(name)} is on or off")
     if "str" in kind:
         return str(value).strip()
     text = str(value).strip().replace(",", "").replace("_", "")
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f"{name} is a number, not {str(value)[:40]!r}") from None
+        raise ValueError(f"{label(name)} is a number, not {str(value)[:40]!r}") from None
     if not math.isfinite(number):
-        raise ValueError(f"{name} is a number, not {str(value)[:40]!r}")
+        raise ValueError(f"{label(name)} is a number, not {str(value)[:40]!r}")
     if "int" in kind and "float" not in kind:
         if number != int(number):
-            raise ValueError(f"{name} is a whole number")
+            raise ValueError(f"{label(name)} is a whole number")
         return int(number)
     return number

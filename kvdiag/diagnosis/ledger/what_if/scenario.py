@@ -10,7 +10,7 @@ from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
 from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
 from kvdiag.diagnosis.ledger.what_if.answer import Figure, Scenario
 from kvdiag.diagnosis.ledger.what_if.change import Change
-from kvdiag.diagnosis.ledger.what_if.command import command_line, flag_changes
+from kvdiag.diagnosis.ledger.what_if.command import command_line, flag_changes, value_of
 from kvdiag.diagnosis.ledger.what_if.flags import changed_launch, for_card
 from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, base_launch, with_fraction
 from kvdiag.diagnosis.ledger.what_if.inverse import fraction_asked, largest_with_free, smallest_start
@@ -49,6 +49,12 @@ def scenario_of(sizing: Sizing, change: Change, arguments: Mapping[str, Any] | N
     return _answer(Outcome(sizing, change, base, then, printed), arguments)
 
 
+def _own_context(sizing: Sizing, arguments: Mapping[str, Any]) -> int | None:
+    """The model's context length: what the server took where the arguments are in the log and set none."""
+    known = "context_length" in arguments and value_of(arguments, "context_length") is None
+    return sizing.inputs.context_length if known else None
+
+
 def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
     sizing, change, base, then = outcome.sizing, outcome.change, outcome.base, outcome.then
     tokens, free = outcome.tokens(), outcome.free()
@@ -75,7 +81,7 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
         keeps_wanted=largest_with_free(sizing, base, then, sizing.wanted_free),
         equations=tuple(equations(outcome, tokens, free)),
         validity=tuple(validity(outcome, free)),
-        cautions=tuple(cautions(outcome, free)),
+        cautions=tuple(cautions(outcome, free, _own_context(sizing, arguments))),
         flags=flags,
         command=command_line(arguments, flags, sizing.inputs.release),
     )

@@ -44,7 +44,7 @@ def equations(outcome: Outcome, tokens: Figure, free: Figure | None) -> list[str
         fixed = f" {_change(-then.fixed)} outside the pools" if abs(then.fixed) >= HALF_DIGIT else ""
         room = f" {_change(then.room)} of the other card" if then.room else ""
         lines.append(
-            f"free = {free.before:.2f} {_change(-more)} for the pools{rows}{fixed}{room} = {free.after:.2f} GiB"
+            f"free = {_gib(free.before)} {_change(-more)} for the pools{rows}{fixed}{room} = {_gib(free.after)} GiB"
         )
         if then.draft_cell and tokens.before is not None and tokens.after != tokens.before:
             draft = tokens.after * then.draft_cell / GIB - tokens.before * base.draft_cell / GIB
@@ -81,8 +81,11 @@ def validity(outcome: Outcome, free: Figure | None) -> list[str]:
     return said
 
 
-def cautions(outcome: Outcome, free: Figure | None) -> list[str]:
-    """What speaks against the change."""
+def cautions(outcome: Outcome, free: Figure | None, trained_for: int | None = None) -> list[str]:
+    """What speaks against the change.
+
+    trained_for  the model's own context length, where the log tells it
+    """
     said = []
     if free is not None and free.after is not None and free.after >= 0:
         said += [caution for caution in [short_of(free, outcome.sizing)] if caution]
@@ -93,8 +96,13 @@ def cautions(outcome: Outcome, free: Figure | None) -> list[str]:
         )
     if outcome.change.hicache_ratio is not None or outcome.change.hicache_size_gb is not None:
         said.append("each rank takes this much host memory, and 10 GiB of it must stay free")
-    if (outcome.change.context_length or 0) > (outcome.sizing.inputs.context_length or 1 << 60):
+    context, observed = outcome.change.context_length or 0, outcome.sizing.inputs.context_length
+    if trained_for is not None and context > trained_for:
         said.append("a longer context than the model was trained for needs settings of its own")
+    elif trained_for is None and observed is not None and context > observed:
+        said.append(
+            f"longer than the observed context of {observed:,}; whether the model was trained for it is not in the log"
+        )
     if cap_binds(outcome.sizing.inputs) and outcome.printed is not None and outcome.then.arithmetic.cap is not None:
         said.append("--max-total-tokens sets the pool in this launch, whatever the fraction")
     return said
@@ -109,14 +117,14 @@ def short_of(free: Figure, sizing: Sizing) -> str:
     after, needed, wanted = free.after, sizing.needed_free, sizing.wanted_free
     if after is None or needed is None or wanted is None:
         return ""
-    at_end = f"{after:.2f} GiB free at the end is"
+    at_end = f"{_gib(after)} GiB free at the end is"
     before = math.inf if free.before is None else free.before
 
     def as_now(bar: float) -> str:
         """A start that is under the same bar is named with the change."""
         if before >= bar - 0.005:
             return ""
-        return ", as now" if f"{before:.2f}" == f"{after:.2f}" else f", as the {before:.2f} GiB of this start are"
+        return ", as now" if _gib(before) == _gib(after) else f", as the {_gib(before)} GiB of this start are"
 
     if after < needed / 2:
         return f"{at_end} less than half of the {needed:.2f} GiB wanted{as_now(needed / 2)}"
@@ -128,6 +136,11 @@ def short_of(free: Figure, sizing: Sizing) -> str:
         shared = "wanted where host and GPU share one memory"
         return f"{at_end} under the {wanted:.2f} GiB {shared}{as_now(wanted)}"
     return ""
+
+
+def _gib(value: float) -> str:
+    """A size from as many digits as the document has, so that note, equation and figure round alike."""
+    return _signed(round(value, 4), 2)
 
 
 def _signed(value: float, digits: int) -> str:
