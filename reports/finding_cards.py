@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvdiag.diagnosis.text import context_of, request_length
-from kvdiag.diagnosis.units import times_or_percent
+from kvdiag.diagnosis.units import one_sided, times_or_percent
 from reports import words
 from reports.budget import spell_ranks
 from reports.commands import DiffLine, command_diff, command_to_copy
@@ -175,7 +175,8 @@ def _effect(name: str, change: dict[str, Any], *, of: str = "") -> Effect | None
     is_gib = name.endswith("_gib")
     spell = words.gib if is_gib else words.tokens if isinstance(after or before, int) else spelled
     unit = " GiB" if is_gib else ""
-    guess = words.about(after) if name.endswith("tokens") and isinstance(after, int) else spell(after)
+    word, to = one_sided(low, high) or ("≈", after)
+    guess = words.about(to) if name.endswith("tokens") and isinstance(to, int) else spell(to)
     span = []
     if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before > 0:
         moved = words.signed_gib(after - before) if is_gib else times_or_percent(before, after)
@@ -185,6 +186,6 @@ def _effect(name: str, change: dict[str, Any], *, of: str = "") -> Effect | None
     return Effect(
         f"Requests{of}" if of else EFFECT_NAMES.get(name, name.replace("_gib", "").replace("_", " ").capitalize()),
         spell(before) if before is not None else "none",
-        f"≈ {guess}{unit}" if after is not None else "none",
+        f"{word} {guess}{unit}" if after is not None else "none",
         ", ".join(span),
     )

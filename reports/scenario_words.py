@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kvdiag.diagnosis.units import times_or_percent
+from kvdiag.diagnosis.units import one_sided, times_or_percent
 from reports import words
 from reports.charts import Figure
 from reports.commands import DiffLine, command_diff, command_to_copy
@@ -90,7 +90,8 @@ def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
     unknown = ("none", "it does not start") if dead else ("not known", "the log does not tell")
     told = {key: unknown if key == "tokens" else (unknown[0], "") for key in NAMES}
     if tokens is not None and not dead:
-        figure = words.tokens(tokens) if is_observed else words.about(tokens)
+        end = one_sided(found["tokens"].get("low"), found["tokens"].get("high"))
+        figure = words.tokens(tokens) if is_observed else words.about(end[1] if end else tokens)
         notes = ["as observed"] if is_observed else [_change(found["tokens"]), _span(found["tokens"], words.tokens)]
         told["tokens"] = (_word(found["tokens"], guess) + figure, _joined(notes))
     if requests is not None and not dead:

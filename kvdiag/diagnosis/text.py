@@ -11,6 +11,7 @@ from kvdiag.diagnosis.excerpt import excerpt
 from kvdiag.diagnosis.left_out import starts_left_out
 from kvdiag.diagnosis.report import Report
 from kvdiag.diagnosis.rules.rule import flags_beside
+from kvdiag.diagnosis.units import one_sided
 
 NAMES = {
     "distributed": "Communicators",
@@ -480,11 +481,12 @@ class _Terminal:
                 continue
             low, high = (number(effect.get(end)) for end in ("low", "high"))
             between = f" ({low} to {high})" if low != high and "low" in effect and "high" in effect else ""
+            word, to = one_sided(effect.get("low"), effect.get("high")) or ("about", effect["to"])
             before = f"{number(effect['from'])} → " if effect.get("from") is not None else ""
             name = figure.replace("_", " ").replace("kv ", "KV ").replace(" gib", " GiB")
             if figure == "requests" and (length := request_length(remedy, self.request_tokens)):
                 name = f"requests of {length:,} tokens"
-            yield printable(f"      {name}: {before}about {number(effect['to'])}{between}")
+            yield printable(f"      {name}: {before}{word} {number(to)}{between}")
         for sentence in (remedy.get("note"), remedy["cost"]):
             if sentence:
                 yield printable(f"      {sentence}")
@@ -513,7 +515,8 @@ def what_if_lines(answer: dict[str, Any]) -> list[str]:
         figure = answer[key]
         if figure is None or figure["after"] is None:
             continue
-        shown = f"{figure['after']:g}" if key == "fraction" else number(figure["after"])
+        end = one_sided(figure["low"], figure["high"])
+        shown = f"{figure['after']:g}" if key == "fraction" else number(end[1] if end else figure["after"])
         word = figure.get("bound") or ("" if key == "fraction" else "about")
         before = figure["before"]
         change = "" if before is None else (f"{before:g}" if key == "fraction" else number(before)) + " → "

@@ -115,6 +115,13 @@ def format_prediction(tokens: float) -> str:
     return format_tokens(int(round(tokens / step) * step))
 
 
+def one_sided(low: float | None, high: float | None) -> tuple[str, float] | None:
+    """How a figure is said of which one end is known, and that end: "at most", "at least"; None of both or neither."""
+    if low is None and high is not None:
+        return "at most", high
+    return ("at least", low) if low is not None and high is None else None
+
+
 def times_or_percent(before: float, after: float) -> str:
     """A change against what was: "+22 %", "−45 %", "45 × as many" from three times on; "" where it rounds to none."""
     times = after / before

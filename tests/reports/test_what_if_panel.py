@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +13,19 @@ from django.test import Client
 
 from ingest.models import State, StoredReport, Upload
 from ingest.stored import columns_of
+from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.ledger.what_if import Change
+from kvdiag.diagnosis.texts import Log
 from reports import words
+from reports.finding_cards import shown_findings
 from reports.knobs import asked_of, knobs_of, turned
 from reports.page import ReportPage
 from reports.scenario_words import refused_scenario, shown_scenario
 from reports.what_if import answer
 from reports.what_if_panel import panel_of
 from tests.documents import document
+
+REFUSED = Path(__file__).parents[1] / "corpus" / "kimi-k25-8gpu-refused" / "log.txt"
 
 
 def launch(name: str = "kimi-k25-8gpu") -> dict[str, Any]:
@@ -273,3 +280,18 @@ def test_the_free_memory_is_one_figure_in_note_and_outcome(step: int) -> None:
     noted = [caution.split(" GiB")[0] for caution in found["cautions"] if "free at the end" in caution]
     assert noted == [free] * len(noted)
     assert found["equations"][2].endswith(f"= {free} GiB")
+
+
+def test_an_end_that_is_nothing_leaves_a_bound() -> None:
+    one = diagnose(Log("log.txt", io.BytesIO(REFUSED.read_bytes()))).document["launches"][-1]
+    found, _ = answer(one, {"tp_size": "16"})
+    figure, note = told(shown_scenario(found, is_observed=False))["tokens"]
+    assert (figure, note) == ("at most 237,800", "")
+    raised = next(
+        remedy for finding in one["findings"] for remedy in finding["remedies"] if remedy["flag"] == "--tp-size"
+    )
+    assert "low" not in raised["effect"]["kv_tokens"]
+    shown_ones = [
+        remedy for finding in shown_findings(one) for remedy in finding.remedies if "--tp-size" in remedy.title
+    ]
+    assert [(each.after, each.span) for each in shown_ones[0].effects] == [("at most 237,800", "")]

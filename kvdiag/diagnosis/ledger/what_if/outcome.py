@@ -36,7 +36,8 @@ class Outcome:
             return Figure(before, after, min(after, low), max(after, self._capped(high)))
         least, most = self._at(self.then.least_after), self._at(self.then.most_after)
         if self.then.bound == "at most":
-            return Figure(before, after, least, max(after, self._capped(high)), "at most")
+            # nothing at the least would say no more than that it is at most the rest
+            return Figure(before, after, least or None, max(after, self._capped(high)), "at most")
         return Figure(before, after, min(after, low), most, "at least")
 
     def _at(self, after_weights: float | None) -> int | None:
@@ -127,10 +128,12 @@ class Outcome:
 
         then_groups = self.change.dp_attention or groups
         most = running_limit(self.sizing, self.then, self.change, int(tokens.after or 0))
+        low = count(tokens.low, most, then_groups)
+        low = None if tokens.bound == "at most" and not low else low
         return Figure(
             count(tokens.before, limit, groups),
             count(tokens.after, most, then_groups),
-            count(tokens.low, most, then_groups),
+            low,
             count(tokens.high, most, then_groups),
             tokens.bound,
         )
