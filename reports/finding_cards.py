@@ -50,7 +50,8 @@ class Effect:
 class ShownRemedy:
     """A change with its command, what it is expected to do and what it costs. `note` says what else to know.
 
-    copied  what its button copies; "" for none
+    copied    what its button copies; "" for none
+    as_under  the rule whose finding offers the same and shows it; "" where this one does
     """
 
     title: str
@@ -59,6 +60,7 @@ class ShownRemedy:
     effects: tuple[Effect, ...]
     cost: str
     note: str = ""
+    as_under: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,8 @@ def _remedy(remedy: dict[str, Any], context: int | None, arguments: dict[str, An
     if not flag.startswith("--") and flag.islower():
         verb, flag = ("", flag.capitalize()) if verb in ("Set", "") else (verb, flag)  # "Upgrade to …"
     title = " ".join(part for part in (verb, flag, f"to {to}" if to not in (None, "") else "") if part)
+    if as_under := str(remedy.get("as_under") or ""):
+        return ShownRemedy(title, (), "", (), "", as_under=as_under)
     length = request_length(remedy, context)
     of = f" of {words.tokens(length)} tokens" if length else ""
     effects = tuple(

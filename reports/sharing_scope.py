@@ -54,7 +54,15 @@ LAUNCH_KEYS = {
     "fraction", "coverage", "confidence", "phases", "checks", "parallel_seen", "ready_lines",
 }  # fmt: skip
 FINDING_KEYS = {"rule", "title", "severity", "confidence", "summary", "why", "ranks", "remedies", "formula"}
-CONSTANT = {"rule", "title", "flag", "formula", "module", "function"}  # the engine's own words, whatever the log says
+CONSTANT = {
+    "rule",
+    "as_under",
+    "title",
+    "flag",
+    "formula",
+    "module",
+    "function",
+}  # the engine's own words, whatever the log says
 # Keys that hold the log's text; `inputs` repeats the arguments for the what-if of those who may see them.
 SPOKEN_TEXT = {
     "inputs",

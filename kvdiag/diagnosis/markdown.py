@@ -133,7 +133,8 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
             to += f" with {code(beside)}" if beside else ""
             cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
             what = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {code(remedy['flag'])}"
-            yield f"  - {what}{to}.{cost}"
+            under = remedy.get("as_under")
+            yield f"  - {what}{to}: as under {code(under)}." if under else f"  - {what}{to}.{cost}"
     evidence = [e for finding in launch["findings"] for e in finding["evidence"][:MAX_EVIDENCE]]
     if evidence:
         yield ""

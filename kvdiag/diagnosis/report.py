@@ -199,7 +199,7 @@ def _launch(
             for e in exceptions_of(launch)
         ],
         "oom": [_oom(oom, lines) for oom in launch.each(DeviceOutOfMemory)],
-        "findings": [_finding(f, lines) for f in checked.findings],
+        "findings": _findings(checked.findings, lines),
         "turn": turn(case, checked).value,
         "checks": {
             "passed": [note(p.id, p.title, p.because) for p in checked.passed],
@@ -448,6 +448,21 @@ def _oom(oom: DeviceOutOfMemory, lines: _Lines) -> dict[str, Any]:
             for share in card_at_overflow(oom)
         ],
     }
+
+
+def _findings(findings: Sequence[Finding], lines: _Lines) -> list[dict[str, Any]]:
+    """The findings; a remedy that an earlier one offers in the same words names that finding's rule in `as_under`."""
+    told: list[tuple[Remedy, str]] = []
+    found = []
+    for finding in findings:
+        written = _finding(finding, lines)
+        for remedy, entry in zip(finding.remedies, written["remedies"], strict=True):
+            rule = next((rule for earlier, rule in told if earlier == remedy and rule != finding.rule), None)
+            if rule is not None:
+                entry["as_under"] = rule
+        told += [(remedy, finding.rule) for remedy in finding.remedies]
+        found.append(written)
+    return found
 
 
 def _finding(finding: Finding, lines: _Lines) -> dict[str, Any]:

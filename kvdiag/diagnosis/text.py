@@ -475,6 +475,9 @@ class _Terminal:
         beside = flags_of(remedy)
         if beside:
             change += f" with {beside}"
+        if remedy.get("as_under"):
+            yield printable(f"  → {change}: as under {remedy['as_under']}")
+            return
         yield printable(f"  → {change}")
         for figure, effect in remedy["effect"].items():
             if effect.get("to") is None:

@@ -142,6 +142,20 @@ def test_a_launch_of_which_no_rank_failed_shows_the_largest_group_first() -> Non
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_remedy_that_two_findings_offer_is_told_once_and_referred_to(form: str) -> None:
+    with (Path(__file__).parent / "rules" / "logs" / "negative-token-budget.log").open("rb") as log:
+        report = diagnose(log)
+    offers = [r for f in report.document["launches"][0]["findings"] for r in f["remedies"]]
+    again = [r for r in offers if r.get("as_under")]
+    assert again and all(
+        {**r, "as_under": None} in [{**o, "as_under": None} for o in offers if o is not r] for r in again
+    )
+    shown = render(report, form).replace("`", "")
+    assert shown.count("as under negative-token-budget") == len(again)
+    assert shown.count(offers[0]["cost"].replace("≈", "≈")) == 1
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
 @pytest.mark.parametrize("case", ["antangelmed-int4-a100-tp2-weight-shape-error", "phi4-lora-tp2-uneven-gpus"])
 def test_one_reading_alone_makes_a_sentence_and_no_table(case: str, form: str) -> None:
     with (CORPUS / case / "log.txt").open("rb") as log:

@@ -116,6 +116,16 @@ def test_critical_and_warning_findings_start_open() -> None:
     assert all(finding.open for finding in ReportPage(document("llama-refused")).findings)
 
 
+def test_a_remedy_that_an_earlier_finding_offers_is_a_link_to_it() -> None:
+    made = document("llama-refused")
+    first = made["launches"][0]["findings"][0]
+    again = {**first, "rule": "weights-near-limit", "remedies": [{**first["remedies"][0], "as_under": first["rule"]}]}
+    made["launches"][0]["findings"].append(again)
+    (shown,) = next(f for f in ReportPage(made).findings if f.rule == "weights-near-limit").remedies
+    assert shown.title and not (shown.diff or shown.effects or shown.cost or shown.note)
+    assert f'The same change as under <a href="#finding-{first["rule"]}">' in body_of(made)
+
+
 def test_two_findings_of_one_rule_have_anchors_of_their_own() -> None:
     made = document("kimi-k25-8gpu")
     made["launches"][0]["findings"].append(made["launches"][0]["findings"][1])
