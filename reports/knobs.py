@@ -212,5 +212,14 @@ def _same(one: str, other: str) -> bool:
 
 
 def turned(knobs: list[Knob], asked: Mapping[str, str]) -> list[Knob]:
-    """The knobs where a scenario puts them."""
-    return [replace(knob, now=asked.get(knob.name, knob.observed)) for knob in knobs]
+    """The knobs where a scenario puts them; a request may be as long as the scenario's context."""
+    context = asked.get("context_length", "")
+    longest = int(context) if context.isascii() and context.isdecimal() else None
+    return [
+        replace(
+            knob,
+            now=asked.get(knob.name, knob.observed),
+            high=longest if longest and knob.name == "request_tokens" else knob.high,
+        )
+        for knob in knobs
+    ]

@@ -247,6 +247,15 @@ def test_a_longer_request_is_taken_where_the_context_grows_too() -> None:
     assert status == 200
 
 
+def test_a_field_takes_a_request_as_long_as_the_scenarios_context() -> None:
+    def longest(**asked: str) -> int:
+        return next(knob.high for knob in turned(knobs_of(launch()), asked) if knob.name == "request_tokens")
+
+    assert longest() == 131_072
+    assert (longest(context_length="150000"), longest(context_length="8192")) == (150_000, 8_192)
+    assert longest(context_length="much") == 131_072
+
+
 def test_below_an_error_no_figure_stands(client: Client, address: str) -> None:
     reply = client.get(f"{address}what-if", {"launch": "1", "mem_fraction_static": "abc"})
     outcomes = reply.json()["shown"]["outcomes"]
