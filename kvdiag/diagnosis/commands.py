@@ -82,13 +82,11 @@ _NEXT_STATEMENT = lazy(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 def command_text(command: LaunchCommand) -> tuple[str, bool]:
     """A command with the lines it goes on over: after a backslash, down a list, up to a list's closing bracket.
 
-    And whether the log is cut within it.
+    And whether it is cut: by a record that is glued onto it. A text that ends with a command is whole, for what people
+    paste has no line end there.
     """
     first, following = command.command or "", command.line.following(MAX_LINES)
-    text = join_lines(first, following)
-    if not following or not command.line.is_cut_within(MAX_LINES):
-        return text, command.line.is_cut
-    return text, join_lines(first, following[:-1]) != text
+    return join_lines(first, following), command.line.is_glued
 
 
 def join_lines(first: str, following: Sequence[str]) -> str:
@@ -190,6 +188,8 @@ def read_command(command: str, is_cut: bool = False) -> dict[str, Value]:
     module = _MODULE.search(command)
     found: dict[str, Value] = {name: _typed(_bare(value)) for name, value in _ENVIRONMENT.findall(command[:20_000])}
     words = _words(_inside(command, module.start())[module.end() :] if module else command)
+    if words and words[-1] in ("-", "--"):  # the begin of a flag, where a text was cut
+        words = words[:-1]
     name: str | None = None
     if module and module[0].endswith("serve") and words and words[0][:1] not in ("-", "$"):
         found["model_path"] = words[0]

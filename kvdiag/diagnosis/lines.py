@@ -96,9 +96,10 @@ class LogLine:
             return self.after[:count] if any(word in text for text in self.after) else ()
         return self.after.texts(count) if self.after.may_hold(word) else ()
 
-    def is_cut_within(self, count: int) -> bool:
-        """Whether the file ends in one of the next physical lines, at most `count`, and has no line end there."""
-        return not isinstance(self.after, tuple) and self.after.is_cut_within(count)
+    @property
+    def is_glued(self) -> bool:
+        """Whether another record is glued onto it on the same physical line; what follows is that one's."""
+        return self.is_cut and isinstance(self.after, tuple)
 
 
 @dataclass
