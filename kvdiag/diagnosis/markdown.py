@@ -15,11 +15,14 @@ from kvdiag.diagnosis.text import (
     before_in_words,
     budget_in_words,
     card_of,
+    context_of,
+    effects_in_words,
     entry_in_words,
     flags_of,
     has_one_reading,
     identity,
     is_capped,
+    levers_in_words,
     line_reference,
     one_reading_in_words,
     overflow_in_words,
@@ -133,8 +136,18 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
             to += f" with {code(beside)}" if beside else ""
             cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
             what = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {code(remedy['flag'])}"
-            under = remedy.get("as_under")
-            yield f"  - {what}{to}: as under {code(under)}." if under else f"  - {what}{to}.{cost}"
+            if remedy.get("as_under"):
+                yield f"  - {what}{to}: as under {code(remedy['as_under'])}."
+                continue
+            yield f"  - {what}{to}{escape(_effects(remedy, context_of(launch)))}.{cost}"
+    if levers := list(levers_in_words(launch)):
+        yield ""
+        yield "What other settings would buy:"
+        yield ""
+        for name, figures, cost in levers:
+            yield f"- {code(name) if name.startswith('--') else escape(name)}: ≈ {escape(figures)}" + (
+                f" ({escape(cost)})" if cost else ""
+            )
     evidence = [e for finding in launch["findings"] for e in finding["evidence"][:MAX_EVIDENCE]]
     if evidence:
         yield ""
@@ -145,3 +158,10 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield ""
         yield "</details>"
     yield ""
+
+
+def _effects(remedy: dict[str, Any], context: int | None) -> str:
+    """What a remedy changes in few words: ": KV tokens 18,186 → about 29,847"."""
+    changes = effects_in_words(remedy, context)
+    told = [f"{name} {f'{before} → ' if before else ''}{after}" for name, before, after, _ in changes]
+    return f": {', '.join(told)}" if told else ""

@@ -426,23 +426,12 @@ class _Terminal:
 
     def _levers(self, launch: dict[str, Any]) -> Iterator[str]:
         """What other settings would buy, one line each."""
-        rows = []
-        for lever in launch.get("levers") or []:
-            flags = " ".join(f"{f['flag']} {f['to'] or ''}".strip() for f in lever["flags"] if f["to"] is not None)
-            tokens, free = lever["total_tokens"] or lever["tokens"], lever["free_gib"]
-            bound = f"{tokens['bound']} " if tokens.get("bound") else ""
-            same = tokens["after"] == tokens["before"]
-            # With several data-parallel ranks a single one has less: the verdict tells that one's tokens.
-            summed_up = lever["tokens"] is not None and tokens["after"] != lever["tokens"]["after"]
-            count = f"{bound}{tokens['after']:,} tokens{' in all' if summed_up else ''}"
-            figures = ["as many tokens" if same else count]
-            figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
-            figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []
-            rows.append(f"  {flags or lever['what']:<34} ≈ {', '.join(figures)}")
-            rows += [f"      {cost}" for cost in lever["costs"][:1]]
+        rows = list(levers_in_words(launch))
         if rows:
             yield "What other settings would buy"
-            yield from (printable(row) for row in rows)
+            for name, figures, cost in rows:
+                yield printable(f"  {name:<34} ≈ {figures}")
+                yield from [printable(f"      {cost}")] if cost else []
             yield ""
 
     def _finding(self, finding: dict[str, Any]) -> Iterator[str]:
@@ -479,20 +468,44 @@ class _Terminal:
             yield printable(f"  → {change}: as under {remedy['as_under']}")
             return
         yield printable(f"  → {change}")
-        for figure, effect in remedy["effect"].items():
-            if effect.get("to") is None:
-                continue
-            low, high = (number(effect.get(end)) for end in ("low", "high"))
-            between = f" ({low} to {high})" if low != high and "low" in effect and "high" in effect else ""
-            word, to = one_sided(effect.get("low"), effect.get("high")) or ("about", effect["to"])
-            before = f"{number(effect['from'])} → " if effect.get("from") is not None else ""
-            name = figure.replace("_", " ").replace("kv ", "KV ").replace(" gib", " GiB")
-            if figure == "requests" and (length := request_length(remedy, self.request_tokens)):
-                name = f"requests of {length:,} tokens"
-            yield printable(f"      {name}: {before}{word} {number(to)}{between}")
+        for name, before, after, between in effects_in_words(remedy, self.request_tokens):
+            became = f"{before} → {after}" if before else after
+            yield printable(f"      {name}: {became}{f' ({between})' if between else ''}")
         for sentence in (remedy.get("note"), remedy["cost"]):
             if sentence:
                 yield printable(f"      {sentence}")
+
+
+def effects_in_words(remedy: dict[str, Any], context: int | None) -> Iterator[tuple[str, str, str, str]]:
+    """What a remedy changes: each figure's name, what it is, "about" what it becomes and between what; "" where not
+    known."""
+    for figure, effect in remedy["effect"].items():
+        if effect.get("to") is None:
+            continue
+        low, high = (number(effect.get(end)) for end in ("low", "high"))
+        between = f"{low} to {high}" if low != high and "low" in effect and "high" in effect else ""
+        word, to = one_sided(effect.get("low"), effect.get("high")) or ("about", effect["to"])
+        before = number(effect["from"]) if effect.get("from") is not None else ""
+        name = figure.replace("_", " ").replace("kv ", "KV ").replace(" gib", " GiB")
+        if figure == "requests" and (length := request_length(remedy, context)):
+            name = f"requests of {length:,} tokens"
+        yield name, before, f"{word} {number(to)}", between
+
+
+def levers_in_words(launch: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What other settings would buy: the flags, the figures and the cost of each."""
+    for lever in launch.get("levers") or []:
+        flags = " ".join(f"{f['flag']} {f['to'] or ''}".strip() for f in lever["flags"] if f["to"] is not None)
+        tokens, free = lever["total_tokens"] or lever["tokens"], lever["free_gib"]
+        bound = f"{tokens['bound']} " if tokens.get("bound") else ""
+        same = tokens["after"] == tokens["before"]
+        # With several data-parallel ranks a single one has less: the verdict tells that one's tokens.
+        summed_up = lever["tokens"] is not None and tokens["after"] != lever["tokens"]["after"]
+        count = f"{bound}{tokens['after']:,} tokens{' in all' if summed_up else ''}"
+        figures = ["as many tokens" if same else count]
+        figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
+        figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []
+        yield flags or lever["what"], ", ".join(figures), next(iter(lever["costs"]), "")
 
 
 def flags_of(remedy: Mapping[str, Any]) -> str:

@@ -156,6 +156,17 @@ def test_a_remedy_that_two_findings_offer_is_told_once_and_referred_to(form: str
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_remedy_tells_what_it_changes_and_other_settings_what_they_would_buy(form: str) -> None:
+    with (CORPUS / "gemma4-31b-awq-2x3090-swa-ratio-json" / "log.txt").open("rb") as log:
+        shown = " ".join(render(diagnose(log), form).replace("`", "").split())
+    findings, levers = shown.split("What other settings would buy")
+    for figure in ("167,877 → about 198,388", "3.43 → about 1.92", "requests of 262,144 tokens"):
+        assert figure in findings
+    assert "--mem-fraction-static 0.916" in levers and "≈ 198,388 tokens, 1.92 GiB free" in levers
+    assert "1.51 GiB less for activations and graphs" in levers
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
 @pytest.mark.parametrize("case", ["antangelmed-int4-a100-tp2-weight-shape-error", "phi4-lora-tp2-uneven-gpus"])
 def test_one_reading_alone_makes_a_sentence_and_no_table(case: str, form: str) -> None:
     with (CORPUS / case / "log.txt").open("rb") as log:
