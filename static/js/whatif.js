@@ -31,6 +31,7 @@
       out(outcome.key + "-note").textContent = outcome.note || "\u00a0";
     });
     out("equation").textContent = shown.equation;
+    out("equation-box").hidden = !shown.equation;
     out("copy").dataset.copyText = shown.copied;
     out("copy").hidden = !shown.copied;
     out("limits").replaceChildren(...shown.limits.map((text) => element("li", text)));
