@@ -83,12 +83,14 @@ def refused_scenario(sentence: str) -> ShownScenario:
 
 
 def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
-    dead = bool(found.get("refused")) or found["verdict"]["tone"] == "critical"
+    dead, untold = found["verdict"]["tone"] == "critical", bool(found.get("refused"))
     guess = "" if is_observed else "≈ "
     tokens, requests, free = (dig(found, name, "after") for name in ("tokens", "requests", "free_gib"))
     wanted, each = found.get("wanted_free_gib"), found.get("request_tokens")
     unknown = ("none", "it does not start") if dead else ("not known", "the log does not tell")
     told = {key: unknown if key == "tokens" else (unknown[0], "") for key in NAMES}
+    if untold:
+        tokens = requests = free = None  # figures beside a refusal are no answer
     if tokens is not None and not dead:
         end = one_sided(found["tokens"].get("low"), found["tokens"].get("high"))
         figure = words.tokens(tokens) if is_observed else words.about(end[1] if end else tokens)

@@ -11,6 +11,8 @@ from reports.budget import Budget, Card, Part, Share, budget_of
 from reports.document import Launch, dig, listed
 from reports.pools import POOLS, entry_name, pool_of
 
+_IMPOSSIBLE = ("no start", "no feasible")  # of what cannot be; else the log cannot tell
+
 
 def answer(launch: Launch, asked: Mapping[str, str], budget: Budget | None = None) -> tuple[dict[str, Any], int]:
     """The scenario as JSON and its status: 200, or 400 with a sentence for a value that cannot be meant.
@@ -32,7 +34,7 @@ def answer(launch: Launch, asked: Mapping[str, str], budget: Budget | None = Non
 def verdict_of(found: dict[str, Any]) -> dict[str, str]:
     """Whether the scenario starts, how much stays free, and whether a request fits: a tone and a sentence."""
     started, nobody = _start(found), _fits_nobody(found)
-    if started["tone"] == "critical" or not nobody:
+    if found.get("refused") or started["tone"] == "critical" or not nobody:
         return started
     if started["tone"] == "good":
         return {"tone": "warning", "text": f"{started['text'].rstrip('.')}, but {nobody}"}
@@ -46,7 +48,8 @@ def _start(found: dict[str, Any]) -> dict[str, str]:
     fraction, least = dig(found, "fraction", "after"), found.get("starts_from")
     if found.get("refused"):
         sentence = str(found["refused"])
-        return {"tone": "critical", "text": sentence[:1].upper() + sentence[1:].rstrip(".") + "."}
+        tone = "critical" if sentence.startswith(_IMPOSSIBLE) else "warning"
+        return {"tone": tone, "text": sentence[:1].upper() + sentence[1:].rstrip(".") + "."}
     if fraction is not None and least is not None and fraction < least:
         return {
             "tone": "critical",
@@ -104,7 +107,9 @@ def figure_of(launch: Launch, found: dict[str, Any], budget: Budget | None = Non
         moves = [pool, *(move for move in moves if pool_of(move) != "kv")]
     after = None if found.get("refused") else changed_card(card, moves, room, knows_end=free is not None)
     boundaries = (budget.boundary, dig(found, "boundary_gib", "after"))
-    return charts.scenario(card, after, boundaries, (budget.fraction, dig(found, "fraction", "after")))
+    fractions = (budget.fraction, dig(found, "fraction", "after"))
+    is_dead = found.get("refused") is not None and str(found["refused"]).startswith(_IMPOSSIBLE)
+    return charts.scenario(card, after, boundaries, fractions, without="does not start" if is_dead else "not known")
 
 
 def _least_free(budget: Budget) -> Card | None:

@@ -15,8 +15,13 @@ def scenario(
     changed: Card | None,
     boundaries: tuple[float | None, float | None],
     fractions: tuple[float | None, float | None],
+    *,
+    without: str = "does not start",
 ) -> Figure:
-    """The observed card, pale and thin, above the changed one, on one scale. An impossible change has no bar."""
+    """The observed card, pale and thin, above the changed one, on one scale.
+
+    without  what is said in place of a bar: of an impossible change, or of one that the log cannot tell
+    """
     data, notes, shapes = [], [], []
     for row, card in enumerate((observed, changed)):
         name = ("Observed", "What if")[row]
@@ -26,7 +31,7 @@ def scenario(
         fraction = fractions[row]
         text = f"{name}, {words.fraction(fraction)}" if fraction is not None else name
         if card is None:
-            text = f"{text}: does not start"
+            text = f"{text}: {without}"
         font = {"size": 11.5, "color": "@ink" if row else "@ink-3"}
         place = {"yref": "y", "xanchor": "left", "yanchor": "bottom", "yshift": 27 if row else 16}
         notes.append(note(0, row, text, font=font, **place))

@@ -66,6 +66,13 @@ def test_what_cannot_start_has_no_figure() -> None:
     }
 
 
+def test_what_the_log_cannot_tell_is_not_said_to_fail() -> None:
+    scenario = shown(swa_full_tokens_ratio="0.5")
+    assert scenario.tone == "warning"
+    assert told(scenario)["tokens"] == ("not known", "the log does not tell")
+    assert [note["text"] for note in scenario.figure["layout"]["annotations"]][1] == "What if: not known"
+
+
 def test_the_change_of_the_command_takes_both_sides() -> None:
     lines = [(line.kind, line.text) for line in shown(kv_cache_dtype="fp8_e4m3").diff]
     assert ("add", "--kv-cache-dtype fp8_e4m3") in lines
