@@ -59,6 +59,7 @@ class LogLine:
     shown   the line as a reader sees it: masked, without colour codes, with its carrier
     batches how many batch lines this one stands for; more than itself where only a sample of them is read
     is_cut  it may have gone on: the file ends with it and has no line end there, or another record is glued onto it
+    is_glued  the latter: it did go on
     """
 
     file: int
@@ -71,6 +72,7 @@ class LogLine:
     after: Following | tuple[str, ...] = field(default=(), repr=False, compare=False)
     batches: int = 1
     is_cut: bool = field(default=False, compare=False)
+    is_glued: bool = field(default=False, compare=False)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -95,11 +97,6 @@ class LogLine:
         if isinstance(self.after, tuple):
             return self.after[:count] if any(word in text for text in self.after) else ()
         return self.after.texts(count) if self.after.may_hold(word) else ()
-
-    @property
-    def is_glued(self) -> bool:
-        """Whether another record is glued onto it on the same physical line; what follows is that one's."""
-        return self.is_cut and isinstance(self.after, tuple)
 
 
 @dataclass
@@ -451,6 +448,7 @@ class _Page:
                 after or (),
                 self._stands_for,
                 self._is_cut(text, after, stop == len(data) and not ahead),
+                after is not None and self._is_glued,
             )
             return
         yield from self._peeled(clean(segment), raw, number, data, begin, stop, ahead)
@@ -508,6 +506,7 @@ class _Page:
                     prefix.rank if prefix else "", node,
                     shown if len(records) == 1 and not several else self._masked(record.strip()), after or (),
                     self._stands_for, self._is_cut(text, after, not last or stop == len(data) and not ahead),
+                    not last or after is not None and self._is_glued,
                 )  # fmt: skip
 
     def _is_cut(self, text: str, after: Following | None, is_last: bool) -> bool:

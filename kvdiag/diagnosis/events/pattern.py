@@ -220,7 +220,7 @@ class Declaration:
             return None
         if self.parse is not None:
             # The parser gives every field: nothing is left to check on a line of which there are a hundred thousand.
-            values = self.parse(text[: text.rfind(", ")] if line.is_cut and ", " in text else text)
+            values = self.parse(text[: text.rfind(", ")] if line.is_glued and ", " in text else text)
             values["line"] = line
             event = self.event.__new__(self.event)
             object.__setattr__(event, "__dict__", values)
@@ -230,16 +230,17 @@ class Declaration:
         values.update(self.constants)
         if self._fields is None:
             self._fields = self._readers()
-        ended = _ended(text) if line.is_cut else text
+        is_cut = line.is_cut and (line.is_glued or self._ends_open(text))
+        ended = _ended(text) if is_cut else text
         for name, read in self._fields:
             found = read(ended)
             if found is not None:
                 values[name] = found
-        if line.is_cut:
+        if is_cut:
             values.update(self._at_cut(text, ended))
         event = self.event(line=line, **values)
         object.__setattr__(event, "_releases", self.releases)
-        if line.is_cut and self._goes_on(ended):
+        if line.is_cut and self._goes_on(ended) and (is_cut or not self._is_whole(text)):
             object.__setattr__(event, "_is_partial", True)
         return event
 
@@ -257,6 +258,28 @@ class Declaration:
                 if match is not None and match.span()[1] == len(text):
                     found[name] = None
         return found
+
+    def _ends_open(self, text: str) -> bool:
+        """Whether a text without a line end stops within a field.
+
+        It does where it stops with one that no sample stops with. People send excerpts, whose last line is whole.
+        """
+        last = self._last(text)
+        return bool(last) and not any(last & self._last(sample) for sample in self.samples)
+
+    def _last(self, text: str) -> set[str]:
+        """The fields that a text stops with."""
+        text = text.rstrip()
+        matches = ((name, expression(_worded(pattern)).search(text)) for name, pattern in self._patterns.items())
+        return {name for name, match in matches if match is not None and match.span()[1] == len(text)}
+
+    def _is_whole(self, text: str) -> bool:
+        """Whether a text stops as a sample does."""
+        end = text.rstrip()[-3:]
+        return any(
+            sample.rstrip()[-3:] == end and self._order(sample)[-1:] == self._order(text)[-1:]
+            for sample in self.samples
+        )
 
     def _goes_on(self, text: str) -> bool:
         """Whether a sample has a field behind the last one that the text has."""
