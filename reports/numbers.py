@@ -65,7 +65,11 @@ def key_numbers(launch: Launch, budget: Budget, before: Launch | None) -> list[K
     elif listed(launch, "ranks"):
         budget_gib = dig(launch, "kv_cache", "budget", "kv_gib")
         note = f"the budget is {words.gib(budget_gib)} GiB" if budget_gib is not None else ""
-        keys.append(Key("KV cache tokens", "none", "", None, (), note or "no pool was made"))
+        # A log that breaks off does not tell that there is none.
+        figure, why = (
+            ("none", "no pool was made") if launch.get("outcome") == "failed" else ("unknown", "not in the log")
+        )
+        keys.append(Key("KV cache tokens", figure, "", None, (), note or why))
     kv_gib = rank.get("kv_gib") if rank.get("kv_gib") is not None else dig(launch, "kv_cache", "gib_per_rank")
     if kv_gib is not None:
         per_token = dig(launch, "kv_cache", "bytes_per_token")

@@ -72,6 +72,16 @@ def test_key_numbers_lead_to_their_lines() -> None:
     assert (tokens.figure, tokens.basis, [ref.anchor for ref in tokens.lines]) == ("159,277", "printed", ["L247"])
 
 
+@pytest.mark.parametrize(("outcome", "figure"), [("incomplete", "unknown"), ("failed", "none")])
+def test_a_pool_that_the_log_does_not_show_is_unknown_and_none_only_where_the_start_failed(
+    outcome: str, figure: str
+) -> None:
+    made = document("llama-refused")
+    made["launches"][0] |= {"outcome": outcome, "failure": None}
+    (tokens,) = [key for key in ReportPage(made).keys if key.name == "KV cache tokens"]
+    assert tokens.figure == figure
+
+
 def test_the_rows_of_the_budget_add_up_to_the_first_reading() -> None:
     page = ReportPage(document("kimi-k25-8gpu"))
     assert sum(row.gib for row in page.rows if row.kind == "pool") == pytest.approx(page.budget.main.opening)
