@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from kvdiag.diagnosis.arguments import Argument, Value, read_arguments
 from kvdiag.diagnosis.defaults import names_of
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
-from kvdiag.diagnosis.events.distributed import DistributedEnd
+from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
     ExitCode,
@@ -240,6 +240,11 @@ class Launch:
     def printed_fields(self) -> tuple[str, ...]:
         """The names in SGLang's own line of arguments."""
         return tuple(read_arguments(self.server_args[0].body or "")) if self.server_args else ()
+
+    @property
+    def begins(self) -> bool:
+        """Whether the log has the beginning of the start: its arguments, its command or a first step."""
+        return bool(self.server_args or self.commands or self.has(DistributedBegin, WeightsBegin))
 
     @property
     def has_traffic(self) -> bool:

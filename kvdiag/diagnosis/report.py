@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvdiag.diagnosis.cards import readable
-from kvdiag.diagnosis.events.distributed import DistributedBegin
 from kvdiag.diagnosis.events.failure import DeviceOutOfMemory
 from kvdiag.diagnosis.events.hardware import DeviceNamed, DriverPrinted
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype
 from kvdiag.diagnosis.events.pattern import NotUnderstood
 from kvdiag.diagnosis.events.ready import FiredUp
-from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.excerpt import excerpt
 from kvdiag.diagnosis.launches import Launch, moment
@@ -225,7 +224,7 @@ def _arguments(launch: Launch, lines: _Lines) -> dict[str, Any]:
 
 def _ready_after(launch: Launch, start: str | None) -> float | None:
     """Seconds from the first line to the server's readiness; None where the log begins after the weights began."""
-    if not (launch.server_args or launch.commands or launch.has(DistributedBegin, WeightsBegin)):
+    if not launch.begins:
         return None
     ready = launch.first(FiredUp)
     begin, end = moment(start), moment(ready.line.clock) if ready else None
@@ -339,10 +338,20 @@ def _gpu(case: Case) -> dict[str, Any]:
     return {
         "name": readable(named.name) if named is not None and named.name else None,
         "count": len(case.ledgers) or None,
+        **({"at_least": True} if _may_have_more(case) else {}),
         "capacity_gib": to_gib(first.capacity, 4) if first else None,
         "basis": first.capacity_basis.value if first and first.capacity_basis else None,
         "driver": driver.driver if driver is not None else None,
     }
+
+
+def _may_have_more(case: Case) -> bool:
+    """Whether no argument tells the ranks, so that those in the log are a lower bound; one without a name is alone.
+
+    Where the names show several, `parallel_seen` says so.
+    """
+    told = case.launch.number_of("tp_size") is not None or case.launch.commands or _parallel_seen(case.launch)
+    return not told and any(ledger.rank for ledger in case.ledgers)
 
 
 def _coordinate(rank: str, key: str) -> int | None:

@@ -255,7 +255,8 @@ def gpus_in_words(launch: Mapping[str, Any], count: int, name: str) -> str:
     all_of_them = 1 if seen else (sizes.get("tp") or 1) * (sizes.get("pp") or 1)
     if count < all_of_them:
         return f"{count} of {all_of_them} × {name} in the log" if name else f"{count} of {all_of_them} GPUs in the log"
-    return f"{count} × {name or 'GPU'}"
+    bound = "at least " if (launch.get("gpu") or {}).get("at_least") else ""
+    return f"{bound}{count} × {name or 'GPU'}"
 
 
 def identity(launch: dict[str, Any]) -> Iterator[str]:
@@ -353,8 +354,9 @@ class _Terminal:
         for cleared in launch.get("cleared") or []:
             yield printable(f"cleared  {cleared['claim']}. {cleared['because']}")
         checks = launch.get("checks") or {}
+        passed = len(checks.get("passed") or [])
         counts = [
-            f"{len(checks.get('passed') or [])} checks passed",
+            f"{passed} check{'s' if passed != 1 else ''} passed",
             f"{len(checks.get('not_applicable') or [])} do not apply" if checks.get("not_applicable") else "",
             f"{len(launch['not_run'])} could not run" if launch["not_run"] else "",
         ]

@@ -178,16 +178,17 @@ def _cut(case: Case, lead: Finding | None) -> str:
             end = "after the KV pool is made"
         elif stage is Stage.CUDA_GRAPH and _all_captured(case):
             end = "after a capture of graphs"
-        head = f"The log ends {end}{': ' + facts if facts else ''}."
+        follows = case.launch.begins or sum(case.launch.has(step) for step in _STEPS) > 1  # one step after another
+        shown = f"The log ends {end}" if follows else "The log shows part of a start, without its beginning"
+        head = f"{shown}{': ' + facts if facts else ''}."
     if lead is not None:
         return f"{head} {_sentence(lead.summary)} {_act(lead)}".strip()
     if facts or case.launch.has_traffic:
         return f"{head} Nothing in it asks for a change."
-    return f"{head} No verdict on memory yet: send the rest of the log."
+    return f"{head} No verdict on memory yet: send the {'rest of the' if case.launch.begins else 'whole'} log."
 
 
-_FIRST_STEPS = (DistributedBegin, WeightsBegin)
-_STEPS = (*_FIRST_STEPS, DistributedEnd, WeightsLoaded, PoolEnd, ServerLimits, *_CAPTURES)
+_STEPS = (DistributedBegin, WeightsBegin, DistributedEnd, WeightsLoaded, PoolEnd, ServerLimits, *_CAPTURES)
 
 
 def _shown(case: Case) -> str:
@@ -195,8 +196,8 @@ def _shown(case: Case) -> str:
     launch = case.launch
     if not launch.has(*_STEPS):
         return "serving, and no start or end of it"
-    whole = launch.server_args or launch.commands or launch.has(*_FIRST_STEPS)
-    return f"{'the' if whole else 'part of the'} start and serving, and no line that says that the server is ready"
+    start = "the start" if launch.begins else "part of the start"
+    return f"{start} and serving, and no line that says that the server is ready"
 
 
 def _all_captured(case: Case) -> bool:

@@ -10,7 +10,7 @@ from kvdiag.diagnosis.defaults import comes_later
 from kvdiag.diagnosis.rules import all_rules
 from kvdiag.diagnosis.rules._pricing import FRACTION
 from kvdiag.diagnosis.rules._promises import completed
-from kvdiag.diagnosis.rules.clearing import cleared_suspects, figures_of
+from kvdiag.diagnosis.rules.clearing import cleared_suspects, figures_of, unseen
 from kvdiag.diagnosis.rules.rule import Case, Cleared, Direction, Finding, Remedy, Rule, Severity
 
 HEALTHY = "no-fault"
@@ -83,6 +83,8 @@ def check_all(case: Case, on_failure: Callable[[str], None] | None = None) -> Ch
             continue
         if found:
             checked.findings.extend(found)
+        elif (missing_figures := unseen(rule.id, case)) is not None:
+            checked.not_run.append((rule, missing_figures))
         else:
             checked.passed.append(Passed(rule, figures_of(rule.id, case) or NOTHING_SEEN))
     named = {x.rule for x in checked.findings}

@@ -147,6 +147,34 @@ def figures_of(rule: str, case: Case) -> str | None:
     return figures(case) if figures is not None else None
 
 
+def unseen(rule: str, case: Case) -> str | None:
+    """Why a check that found nothing proves nothing: the figures it compares are not in the log, or of the launch
+    neither a start nor an end is; None where it looked and found nothing."""
+    figures = figures_of(rule, case)
+    if figures is not None:
+        return None
+    if rule in _COMPARED:
+        return f"the log does not tell {_COMPARED[rule]}"
+    return None if case.launch.begins or _goes_on(case) else "the log has neither the beginning of a start nor its end"
+
+
+def _goes_on(case: Case) -> bool:
+    """Whether the log shows how the start came out: ready, serving or failed."""
+    return case.launch.has_traffic or case.outcome.outcome != "incomplete"
+
+
+_COMPARED = {
+    "pool-below-one-request": "both the size of the KV pool and the context length",
+    "thin-slack-after-capture": "what is free at the end of the start",
+    "big-free-memory-left": "what is free at the end of the start",
+    "mem-fraction-too-low": "what is free at the end of the start",
+    "weights-near-limit": "what was free before and after loading",
+    "min-over-ranks": "what several ranks have free after loading",
+    "retraction-storm": "whether requests were pushed back: it has no batch of the server",
+}
+"""What checks compare that pass by figures alone; the others also pass where a line is not there."""
+
+
 def _pool_against_context(case: Case) -> str | None:
     if case.tokens is None or case.context_length is None:
         return None
@@ -184,7 +212,8 @@ def _graphs(case: Case) -> str | None:
 def _ranks(case: Case) -> str | None:
     ends = [r.available for x in case.ledgers if (r := x.reading(Moment.WEIGHTS_END)) is not None]
     if len(ends) < 2:
-        return "one rank" if ends else None
+        named = any(x.rank for x in case.ledgers)  # one without a name is alone
+        return "one rank" if case.launch.number_of("tp_size") == 1 or (case.ledgers and not named) else None
     return f"{len(ends)} ranks differ by {format_gib(max(ends) - min(ends))} after loading"
 
 
@@ -202,6 +231,8 @@ def _usage(case: Case) -> str | None:
 
 def _pushed(case: Case) -> str | None:
     count = retractions_of(case.launch).times
+    if not count and not _goes_on(case):
+        return None
     return f"requests were pushed back {count} times" if count else "no request was pushed back"
 
 
