@@ -134,7 +134,8 @@ def test_one_of_two_pools_is_not_both() -> None:
     "excerpt",
     [
         "[2025-03-08 12:29:21 TP0] KV Cache is allocated. #tokens: 46611, K size: 1.42 GB, V size: 1.42 GB",
-        "[2024-11-08 12:29:21 TP0] max_total_num_tokens=46611, max_prefill_tokens=16384, context_len=8192",
+        "[2024-11-08 12:29:21 TP0] max_total_num_tokens=46611, max_prefill_tokens=16384, max_running_requests=9, "
+        "context_len=8192",
         "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. "
         "Current value: self.server_args.mem_fraction_static=0.2",
     ],

@@ -36,6 +36,7 @@ from kvdiag.diagnosis.units import Bytes, read_decimal_gb, read_size
 PATIENCE = 8  # expressions that were given up, after which a long line is not read
 _LONG = 4 << 10  # characters
 _OF_FIGURES = "0123456789.,_+-"
+_EXCERPT = 40  # lines that people copy out of a log: the last of them is whole more often than cut
 _OPEN_ENDS = ("+)", "*)", "\\w)")  # of an expression: what it finds may go on
 
 
@@ -230,7 +231,7 @@ class Declaration:
         values.update(self.constants)
         if self._fields is None:
             self._fields = self._readers()
-        is_cut = line.is_cut and (line.is_glued or self._ends_open(text))
+        is_cut = line.is_cut and (line.is_glued or line.number > _EXCERPT or self._ends_open(text))
         ended = _ended(text) if is_cut else text
         for name, read in self._fields:
             found = read(ended)
@@ -262,10 +263,12 @@ class Declaration:
     def _ends_open(self, text: str) -> bool:
         """Whether a text without a line end stops within a field.
 
-        It does where it stops with one that no sample stops with. People send excerpts, whose last line is whole.
+        It does where it stops with one, and no sample of the same fields stops there.
         """
-        last = self._last(text)
-        return bool(last) and not any(last & self._last(sample) for sample in self.samples)
+        last, order = self._last(text), self._order(text)
+        return bool(last) and not any(
+            last & self._last(sample) and order == self._order(sample) for sample in self.samples
+        )
 
     def _last(self, text: str) -> set[str]:
         """The fields that a text stops with."""
