@@ -5,8 +5,8 @@
     python benchmarks/scan.py --sizes 1 64 --huge   # other sizes in MB; --huge adds 4 GB
 
 Every figure is CPU time (user and system) of a process of its own, the fastest of the rounds, taken in turn, so that a
-busy machine disturbs all rows alike. Trust the ratios. Compressed logs are unpacked by a second thread, so their rows
-have wall seconds too, which mean nothing on a busy machine. ripgrep must be 15 or newer; `--rg` names it.
+busy machine disturbs all rows alike. Trust the ratios. Wall seconds mean nothing on a busy machine. ripgrep must be 15
+or newer; `--rg` names it.
 """
 
 from __future__ import annotations

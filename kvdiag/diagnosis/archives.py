@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
 from kvdiag.diagnosis.errors import LogTooLarge, UnreadableLog
 from kvdiag.diagnosis.limits import MIB, Limits
-from kvdiag.diagnosis.read_ahead import ReadAhead
 
 _PIECE: Final = 64 << 10
 _MAGIC: Final = (
@@ -341,7 +340,7 @@ def open_members(name: str, stream: BinaryIO, limits: Limits, meter: Meter | Non
     elif kind_of == "tar":
         yield from _tar_members(name, source, "tar", limits, meter, packed=False)
     else:
-        unpacked = ReadAhead(Unpacked(name, source, kind_of, meter))
+        unpacked = Unpacked(name, source, kind_of, meter)
         inner = _read_full(unpacked, 512)
         inner_kind = compression_of(inner)
         rest = _Ahead(inner, unpacked)
