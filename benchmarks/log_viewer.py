@@ -146,14 +146,15 @@ def seen_in_browser(path: str, data: Path, lines: int) -> None:
         print(f"{name:<26}     {ms:>8.1f} ms {ms / paint:>7.2f}")
 
 
+PAINT = "performance.getEntriesByName('first-contentful-paint')[0]"
+
+
 def visit(page: Any, address: str, lines: int) -> dict[str, float]:
     """Milliseconds from the address to the first paint and to a row of the log on the screen; then of two actions."""
     page.add_init_script(SEES_ROWS)
     page.goto(f"{address}#log", wait_until="commit")
-    page.wait_for_function("() => window.firstRow")
-    paint, row = page.evaluate(
-        "[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0, window.firstRow]"
-    )
+    page.wait_for_function(f"() => window.firstRow && {PAINT}")  # the paint may be noted after the row is there
+    paint, row = page.evaluate(f"[{PAINT}.startTime, window.firstRow]")
     page.wait_for_load_state("load")
 
     def until(anchor: str, seen: str) -> float:
