@@ -42,6 +42,11 @@ def empty() -> Refused:
     )
 
 
+def nothing_chosen() -> Refused:
+    """The same in the words of the page, where nobody types a command."""
+    return Refused(400, "empty", "Nothing came. Choose a log that is not empty, or paste its text.")
+
+
 def in_mib(size: int | None) -> str:
     """A size in MiB for a sentence; small ones in KiB or bytes, so that a limit never reads as 0."""
     if size is None:

@@ -16,7 +16,7 @@ from ingest.arrival import CHUNK, Arrival
 from ingest.door import spend_upload, take_upload
 from ingest.models import State, Upload
 from ingest.progress import ahead_words, progress_of
-from ingest.refusals import Refused, in_mib
+from ingest.refusals import Refused, in_mib, nothing_chosen
 from ingest.resumable import PART_BYTES
 from ingest.retention import log_days, report_days
 from ingest.sender import browser_hash, give_browser_secret, may_manage, sender_of
@@ -70,10 +70,8 @@ def upload_page(request: HttpRequest, problem: Refused | None = None) -> HttpRes
     text = ""
     if problem is not None and request.method == "POST":
         text = getattr(request, "_post", {}).get("text", "")
-    if problem is not None and problem.code == "empty":  # its sentence is for a terminal
-        problem = Refused(
-            problem.status, problem.code, "Nothing came. Choose a log that is not empty, or paste its text."
-        )
+    if problem is not None and problem.code == "empty":
+        problem = nothing_chosen()
     context: dict[str, Any] = {
         "section": "upload",
         "address": answers.absolute(request, "/"),

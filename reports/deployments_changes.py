@@ -11,6 +11,7 @@ from reports.words import gib
 
 Launch = dict[str, Any]
 
+UNCHANGED = "nothing changed"
 # Arguments that differ from start to start without any bearing on memory.
 UNTOLD = {
     "random_seed", "port", "host", "dist_init_addr", "nccl_port", "served_model_name", "api_key", "admin_api_key",
@@ -93,7 +94,7 @@ def change_words(before: Launch, after: Launch) -> str:
     """ "fraction 0.85 to 0.88, EAGLE3 added"; "nothing changed"."""
     told = [*_moved_on(before, after), *(words for _, words in _flags(before, after))]
     if not told:
-        return "nothing changed"
+        return UNCHANGED
     shown = ", ".join(told[:4])
     return (shown if len(told) <= 4 else f"{shown} and {len(told) - 4} more")[:300]
 

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from ingest.models import StoredReport
 from kvdiag.diagnosis.endings import came_up
-from reports.deployments_changes import Launch, change_words, launch_of, moved_words
+from reports.deployments_changes import UNCHANGED, Launch, change_words, launch_of, moved_words
 from reports.models import Baseline, Comparison
 from reports.words import when
 from teams.models import Deployment
@@ -34,6 +34,11 @@ class Start:
     tokens_change: float | None
     is_baseline: bool = False
     when: str = ""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether there is no difference to explain."""
+        return self.change == UNCHANGED and not self.moved
 
 
 def baseline_of(deployment: Deployment) -> Baseline | None:

@@ -23,17 +23,17 @@ from teams.models import Deployment
 
 logger = logging.getLogger(__name__)
 
-OF_NO_LAUNCH: dict[str, Any] = {
-    "launch_count": 0,
-    "history": [],
-    "last_outcome": "",
-    "last_stage": "",
-    "last_kv_tokens": None,
-    "last_tokens_change": None,
-    "last_free_gib": None,
-    "last_change": "",
-}
-"""What the dashboard shows of a deployment whose last launch is gone; it keeps its place, by when that was sent."""
+OF_LAUNCHES = (
+    "launch_count",
+    "history",
+    "last_outcome",
+    "last_stage",
+    "last_kv_tokens",
+    "last_tokens_change",
+    "last_free_gib",
+    "last_change",
+)
+"""What a deployment whose last launch is gone shows no more; it keeps its place, by when that was sent."""
 
 
 @receiver(report_stored)
@@ -135,9 +135,9 @@ def refresh(deployment: Deployment) -> None:
     """Tell the dashboard anew, after uploads were moved, deleted or restored."""
     series = series_of(deployment, most=SPARK_LENGTH)
     if not series.reports:
-        for column, value in OF_NO_LAUNCH.items():
-            setattr(deployment, column, value)
-        deployment.save(update_fields=OF_NO_LAUNCH)
+        for column in OF_LAUNCHES:
+            setattr(deployment, column, Deployment._meta.get_field(column).get_default())
+        deployment.save(update_fields=OF_LAUNCHES)
         return
     newest = series.reports[0]
     launch = deployments_changes.launch_of(newest.document) or {}

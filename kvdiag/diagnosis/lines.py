@@ -325,7 +325,7 @@ class _Page:
             stands_for = batches.get(end)
             is_cut = stop == len(data) and not block.ahead
             if stands_for is not None:
-                line = self._batch(data, begin, stop, at, stands_for, is_cut)
+                line = self._batch(data, begin, stop, at, stands_for)
             else:
                 line = self._bar(data, begin, stop, at, is_cut) if data.startswith(bars, begin, stop) else None
             if line is not None:
@@ -378,7 +378,7 @@ class _Page:
         self.dense_read += len(found)
         return found
 
-    def _batch(self, data: bytes, begin: int, stop: int, number: int, batches: int, is_cut: bool) -> LogLine | None:
+    def _batch(self, data: bytes, begin: int, stop: int, number: int, batches: int) -> LogLine | None:
         """A batch line with nothing but SGLang's prefix before it, read the short way; None for any other."""
         close = data.find(b"] ", begin, begin + 80) + 2
         if close < 2 or data.find(b"[", close, stop) >= 0:
@@ -398,7 +398,7 @@ class _Page:
         if self._masker is not None:
             text = self._unless_harmless(raw, text)
         clock, rank, spelled = known
-        return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches, is_cut)
+        return LogLine(self._file, number, text, clock, rank, "", spelled + text, (), batches)
 
     def _bar(self, data: bytes, begin: int, stop: int, number: int, is_cut: bool) -> LogLine | None:
         """A progress bar with nothing before it or glued onto it; None for any other line."""
