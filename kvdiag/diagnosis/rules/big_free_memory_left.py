@@ -54,13 +54,17 @@ def check(case: Case) -> Iterator[Finding]:
     summary = (
         f"{format_gib(free.available)} stay free on each GPU, {format_gib(spare)} more than is wanted{worth}{seems}"
     )
+    why = ""
+    offers: tuple[Remedy, ...] = ()
+    if capped:
+        why = "The log has no arguments, and the count of tokens is as round as one that was asked for."
+        offers = _UNCAPPED
+    elif not cause:
+        why = "What is wanted stays as slack for prefill, graphs and the allocator."
+        offers = remedies(raise_by_room(case)) if may_raise_fraction(case) else ()
     yield Finding(
         summary="The memory left free is what the low fraction leaves" if beside else summary,
-        why=""
-        if cause
-        else "The log has no arguments, and the count of tokens is as round as one that was asked for."
-        if capped
-        else "What is wanted stays as slack for prefill, graphs and the allocator.",
+        why=why,
         formula=""
         if beside
         else worked(
@@ -68,11 +72,7 @@ def check(case: Case) -> Iterator[Finding]:
             f"{gib(free.available)} − {gib(case.wanted_range[1])} = {gib(spare)}; {wanted(case)}",
         ),
         evidence=cite(free) if beside else cite(free, case.opening),
-        remedies=_UNCAPPED
-        if capped
-        else remedies(raise_by_room(case))
-        if not cause and may_raise_fraction(case)
-        else (),
+        remedies=offers,
         severity=Severity.INFO if cause else Severity.WARNING if is_short(case) else Severity.ADVICE,
         part_of=cause,
         confidence=Confidence.LIKELY if capped else Confidence.CERTAIN,
