@@ -98,15 +98,9 @@ def test_a_search_is_of_a_sensible_length(log: Path) -> None:
         search(log, text="x" * 500)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "/(a.{0,3000}b.{0,3000}c|d.{0,3000}e.{0,3000}f)/",
-        r"/[^a](\w+((\s|\w*.{69,138}.[^a]){1,158}([^a]{2,4}\w*|.*)*(a*.+\bd))*b*b+)/",
-    ],
-)
-def test_a_pattern_that_takes_long_to_compile_is_given_up(log: Path, pattern: str) -> None:
+def test_a_pattern_that_takes_long_to_compile_is_given_up(log: Path) -> None:
     """Its compiler has two seconds of the processor: without that bound the search would go on for half a minute."""
+    pattern = r"/[^a](\w+((\s|\w*.{69,138}.[^a]){1,158}([^a]{2,4}\w*|.*)*(a*.+\bd))*b*b+)/"
     with pytest.raises(BadPattern, match="too much work"):
         search(log, text=pattern)
 
