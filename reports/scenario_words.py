@@ -88,6 +88,8 @@ def _outcomes(found: dict[str, Any], is_observed: bool) -> tuple[Outcome, ...]:
     tokens, requests, free = (dig(found, name, "after") for name in ("tokens", "requests", "free_gib"))
     wanted, each = found.get("wanted_free_gib"), found.get("request_tokens")
     unknown = ("none", "it does not start") if dead else ("not known", "the log does not tell")
+    if found.get("starts") == "no fraction":
+        unknown = ("none", "no fraction does it")
     told = {key: unknown if key == "tokens" else (unknown[0], "") for key in NAMES}
     if untold:
         tokens = requests = free = None  # figures beside a refusal are no answer

@@ -103,8 +103,8 @@ def _starts(counts: Any) -> dict[str, Any]:
 
 
 SCENARIO_KEYS = {
-    "refused", "fraction", "tokens", "total_tokens", "kv_gib", "free_gib", "requests", "request_tokens", "host_gb",
-    "wanted_free_gib", "needed_free_gib", "starts_from", "keeps_wanted", "equations", "validity", "cautions",
+    "starts", "refused", "fraction", "tokens", "total_tokens", "kv_gib", "free_gib", "requests", "request_tokens",
+    "host_gb", "wanted_free_gib", "needed_free_gib", "starts_from", "keeps_wanted", "equations", "validity", "cautions",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from reports.budget import Budget, Card, Part, Share, budget_of
 from reports.document import Launch, dig, listed
 from reports.pools import POOLS, entry_name, pool_of
 
-_IMPOSSIBLE = ("no start", "no feasible")  # how the engine begins to say what cannot be
+_WITHOUT = {"no": "does not start", "no fraction": "no fraction does it"}  # in place of a bar
 
 
 def answer(launch: Launch, asked: Mapping[str, str], budget: Budget | None = None) -> tuple[dict[str, Any], int]:
@@ -47,7 +47,8 @@ def _start(found: dict[str, Any]) -> dict[str, str]:
     needed = found.get("needed_free_gib") or wanted
     fraction, least = dig(found, "fraction", "after"), found.get("starts_from")
     if found.get("refused"):
-        return {"tone": "critical" if _is_impossible(found) else "warning", "text": words.sentence(found["refused"])}
+        tone = "critical" if found.get("starts") in _WITHOUT else "warning"
+        return {"tone": tone, "text": words.sentence(found["refused"])}
     if fraction is not None and least is not None and fraction < least:
         return {
             "tone": "critical",
@@ -75,11 +76,6 @@ def _start(found: dict[str, Any]) -> dict[str, str]:
     if free is None:
         return {"tone": "info", "text": "Starts as far as the log tells; it does not say what stays free."}
     return {"tone": "good", "text": "Starts, and leaves enough free."}
-
-
-def _is_impossible(found: dict[str, Any]) -> bool:
-    """Whether the scenario cannot start; else a refusal says what the log does not tell."""
-    return str(found.get("refused") or "").startswith(_IMPOSSIBLE)
 
 
 def _fits_nobody(found: dict[str, Any]) -> str:
@@ -111,8 +107,7 @@ def figure_of(launch: Launch, found: dict[str, Any], budget: Budget | None = Non
     after = None if found.get("refused") else changed_card(card, moves, room, knows_end=free is not None)
     boundaries = (budget.boundary, dig(found, "boundary_gib", "after"))
     fractions = (budget.fraction, dig(found, "fraction", "after"))
-    without = "does not start" if _is_impossible(found) else "not known"
-    return charts.scenario(card, after, boundaries, fractions, without=without)
+    return charts.scenario(card, after, boundaries, fractions, without=_WITHOUT.get(found["starts"], "not known"))
 
 
 def _least_free(budget: Budget) -> Card | None:

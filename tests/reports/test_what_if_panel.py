@@ -97,6 +97,14 @@ def test_settings_that_cannot_be_meant_give_a_sentence_and_no_figure() -> None:
     assert {figure for figure, _ in told(scenario).values()} == {"not known"}
 
 
+def test_what_no_fraction_gives_is_not_called_a_start_that_fails() -> None:
+    found, _ = answer(document("kimi-k25-8gpu")["launches"][0], {"tokens": "2000000"})
+    scenario = shown_scenario(found, is_observed=False)
+    assert scenario.tone == "critical" and "No feasible fraction" in scenario.text
+    assert told(scenario)["tokens"] == ("none", "no fraction does it")
+    assert "no fraction does it" in str(scenario.figure)
+
+
 def test_of_an_address_only_what_differs_is_asked() -> None:
     knobs = knobs_of(launch())
     given = {knob.field: knob.observed for knob in knobs} | {"wf.mem_fraction_static": "0.880", "launch": "1"}

@@ -16,7 +16,7 @@ from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.ledger.model import Ledger, Model
-from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario_of
+from kvdiag.diagnosis.ledger.what_if import Change, Scenario, Starts, scenario_of
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.rules.judgements import (
     cap,
@@ -96,7 +96,7 @@ def priced(case: Case, change: Change) -> dict[str, Effect] | None:
         return None
     answer = scenario_of(case.sizing, change)
     if answer.refused is not None:
-        return {} if answer.refused.startswith("no start") else None
+        return {} if answer.starts is Starts.NO else None
     return effects_of(answer)
 
 

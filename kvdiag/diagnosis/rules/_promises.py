@@ -10,7 +10,7 @@ import dataclasses
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
-from kvdiag.diagnosis.ledger.what_if import Change, Scenario, scenario_of
+from kvdiag.diagnosis.ledger.what_if import Change, Scenario, Starts, scenario_of
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._pricing import FRACTION, cell, effects_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Remedy
@@ -77,7 +77,7 @@ def completed(case: Case, remedy: Remedy) -> Remedy | None:
         told = {key: value for key, value in remedy.effect.items() if key not in _FIGURES}
         effect = {**told, **effects_of(answer)}
     else:
-        if answer is not None and _cannot_start(answer) and name in ("mem_fraction_static", "max_total_tokens"):
+        if answer is not None and answer.starts is Starts.NO and name in ("mem_fraction_static", "max_total_tokens"):
             return None
         effect = remedy.effect
     if name == "max_total_tokens":  # where it binds, the pool is as large as it says
@@ -106,11 +106,6 @@ def change_of(case: Case, remedy: Remedy) -> Change | None:
         return Change.read({field: kind(to)})
     except ValueError:
         return None
-
-
-def _cannot_start(answer: Scenario) -> bool:
-    """Whether the changed launch would not start."""
-    return answer.refused is not None and answer.refused.startswith("no start")
 
 
 def _at_the_overflow(case: Case, remedy: Remedy) -> dict[str, Effect]:
@@ -160,7 +155,7 @@ def _words(case: Case, name: str, effect: dict[str, Effect], answer: Scenario | 
     missing = lines_missing(case)
     if missing:
         return f"Tokens are not predicted: the log has no {', no '.join(missing[:3])}."
-    if answer is not None and answer.refused is not None and not answer.refused.startswith("no start"):
+    if answer is not None and answer.refused is not None and answer.starts is not Starts.NO:
         return f"{_NOT_IN_LOG} {answer.refused}."
     return f"{_NOT_IN_LOG} the log does not tell by how much."
 

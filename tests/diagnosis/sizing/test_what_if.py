@@ -16,7 +16,7 @@ from kvdiag.diagnosis.ledger.sizing.geometry import geometry_of
 from kvdiag.diagnosis.ledger.sizing.release import ReleaseRange, release
 from kvdiag.diagnosis.ledger.sizing.requests import running_requests
 from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
-from kvdiag.diagnosis.ledger.what_if import Change, scenario, scenario_of
+from kvdiag.diagnosis.ledger.what_if import Change, Starts, scenario, scenario_of
 from tests.diagnosis.sizing.launches import STARTUPS, document, kimi, startup
 
 GIB = 2**30
@@ -221,16 +221,19 @@ def test_a_draft_that_the_log_does_not_have_cannot_be_added():
 
 def test_fewer_ranks_than_the_weights_need_are_refused():
     found = scenario_of(size_inputs(kimi()), Change(tp_size=4))
+    assert found.starts is Starts.NO
     assert found.refused is not None and "they would take up to" in found.refused
 
 
 def test_a_ratio_of_a_pool_that_is_not_there_is_refused():
     for change in (Change(swa_full_tokens_ratio=0.5), Change(mamba_full_memory_ratio=0.5), Change(cuda_graph_max_bs=8)):
-        assert scenario_of(size_inputs(kimi()), change).refused
+        found = scenario_of(size_inputs(kimi()), change)
+        assert found.refused and found.starts is Starts.UNKNOWN
 
 
 def test_more_tokens_than_any_fraction_holds_are_not_feasible():
     found = scenario_of(size_inputs(kimi()), Change(tokens=2_000_000))
+    assert found.starts is Starts.NO_FRACTION
     assert found.refused is not None and "no feasible fraction" in found.refused
 
 

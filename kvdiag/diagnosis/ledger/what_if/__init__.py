@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.ledger.what_if.answer import Figure, FlagChange, Scenario
+from kvdiag.diagnosis.ledger.what_if.answer import Figure, FlagChange, Scenario, Starts
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.scenario import scenario, scenario_of
 
-__all__ = ["Change", "Figure", "FlagChange", "Scenario", "scenario", "scenario_of"]
+__all__ = ["Change", "Figure", "FlagChange", "Scenario", "Starts", "scenario", "scenario_of"]

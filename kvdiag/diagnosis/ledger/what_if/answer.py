@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from kvdiag.diagnosis.ledger.what_if.moves import Move
@@ -44,6 +45,15 @@ class Figure:
         return figures if self.bound is None else {**figures, "bound": self.bound}
 
 
+class Starts(StrEnum):
+    """Whether a changed launch starts."""
+
+    YES = "yes"
+    NO = "no"
+    NO_FRACTION = "no fraction"  # it would start, but with no fraction as asked
+    UNKNOWN = "not known"  # the log does not tell
+
+
 @dataclass(frozen=True, slots=True)
 class FlagChange:
     """One flag of the launch command with another value; `after` None where it is taken out."""
@@ -57,7 +67,8 @@ class FlagChange:
 class Scenario:
     """What a changed launch would have. Tokens are of one rank, requests of the whole server.
 
-    refused    why there is no answer, in one sentence; else None. Figures that are still sure may stand beside it
+    starts     whether the changed launch starts
+    refused    where it does not, or nobody knows: why, in one sentence. Figures that are still sure may stand beside it
     validity   the limits of the model, in words
     cautions   what speaks against the change
     wanted_free_gib  what a change should leave free; needed_free_gib what any launch needs, less on a shared memory
@@ -70,6 +81,7 @@ class Scenario:
     command    the new launch command; None where the log does not show which flags were given
     """
 
+    starts: Starts
     refused: str | None = None
     opening_gib: Figure | None = None
     boundary_gib: Figure | None = None
@@ -99,6 +111,7 @@ class Scenario:
             return None if value is None else value.to_document(digits)
 
         return {
+            "starts": self.starts.value,
             "refused": self.refused,
             "opening_gib": figure(self.opening_gib, 4),
             "boundary_gib": figure(self.boundary_gib, 4),

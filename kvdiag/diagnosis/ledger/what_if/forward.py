@@ -20,6 +20,10 @@ class CannotTell(Exception):
     """The log cannot carry the question; the text says why, in one sentence."""
 
 
+class NoFraction(CannotTell):
+    """No fraction does what is asked for; the text says why, in one sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """A launch as the arithmetic sees it, before or after a change. GiB of the rank with least.

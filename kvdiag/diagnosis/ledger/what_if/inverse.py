@@ -8,7 +8,15 @@ from kvdiag.diagnosis.ledger.sizing.free_memory import HIGHEST, end_free, least_
 from kvdiag.diagnosis.ledger.sizing.limits import cap_binds
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing
 from kvdiag.diagnosis.ledger.what_if.change import Change
-from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, Launch, free_of, lowest_of, tokens_of, with_fraction
+from kvdiag.diagnosis.ledger.what_if.forward import (
+    CannotTell,
+    Launch,
+    NoFraction,
+    free_of,
+    lowest_of,
+    tokens_of,
+    with_fraction,
+)
 from kvdiag.diagnosis.units import STEP
 
 _STEPS = round(HIGHEST / STEP)
@@ -44,7 +52,7 @@ def largest_with_free(sizing: Sizing, base: Launch, launch: Launch, wanted: floa
 
 
 def fraction_asked(sizing: Sizing, base: Launch, launch: Launch, change: Change) -> float | None:
-    """The fraction a change asks for, directly or turned round. Raises CannotTell when none is feasible."""
+    """The fraction a change asks for, directly or turned round. Raises NoFraction when none does."""
     if change.mem_fraction_static is not None:
         return change.mem_fraction_static
     if change.free_gib is not None:
@@ -64,21 +72,21 @@ def _for_free(sizing: Sizing, base: Launch, launch: Launch, wanted: float) -> fl
     if most is None:
         start = smallest_start(sizing, launch)
         least = "no fraction starts" if start is None else f"the smallest that starts is {start:.3f}"
-        raise CannotTell(f"no feasible fraction leaves {wanted:.2f} GiB free at the end: {least}")
+        raise NoFraction(f"no feasible fraction leaves {wanted:.2f} GiB free at the end: {least}")
     return most
 
 
 def _for_tokens(sizing: Sizing, base: Launch, launch: Launch, wanted: int) -> float:
     cap = launch.arithmetic.cap
     if cap is not None and cap < wanted:
-        raise CannotTell(f"no feasible fraction: --max-total-tokens {cap:,} keeps the pool below {wanted:,} tokens")
+        raise NoFraction(f"no feasible fraction: --max-total-tokens {cap:,} keeps the pool below {wanted:,} tokens")
     found = _first_step(lambda fraction: tokens_of(sizing, base, with_fraction(sizing, launch, fraction)) >= wanted)
     if found is None:
         most = tokens_of(sizing, base, with_fraction(sizing, launch, HIGHEST))
-        raise CannotTell(f"no feasible fraction: even {HIGHEST} gives about {most:,} tokens, not {wanted:,}")
+        raise NoFraction(f"no feasible fraction: even {HIGHEST} gives about {most:,} tokens, not {wanted:,}")
     free = free_of(sizing, base, with_fraction(sizing, launch, found))
     if free is not None and free < 0:
-        raise CannotTell(
+        raise NoFraction(
             f"no feasible fraction: {wanted:,} tokens need {found:.3f}, and {-free:.2f} GiB more than the card has"
         )
     return found

@@ -8,11 +8,11 @@ from typing import Any
 from kvdiag.diagnosis.launches import Launch as ServerLaunch
 from kvdiag.diagnosis.ledger.sizing.sizing import Sizing, size_inputs
 from kvdiag.diagnosis.ledger.sizing.stored import inputs_of_document
-from kvdiag.diagnosis.ledger.what_if.answer import Figure, Scenario
+from kvdiag.diagnosis.ledger.what_if.answer import Figure, Scenario, Starts
 from kvdiag.diagnosis.ledger.what_if.change import Change
 from kvdiag.diagnosis.ledger.what_if.command import command_line, flag_changes, value_of
 from kvdiag.diagnosis.ledger.what_if.flags import changed_launch, for_card
-from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, base_launch, with_fraction
+from kvdiag.diagnosis.ledger.what_if.forward import CannotTell, NoFraction, base_launch, with_fraction
 from kvdiag.diagnosis.ledger.what_if.inverse import fraction_asked, largest_with_free, smallest_start
 from kvdiag.diagnosis.ledger.what_if.moves import moves_of
 from kvdiag.diagnosis.ledger.what_if.outcome import Outcome
@@ -44,7 +44,12 @@ def scenario_of(sizing: Sizing, change: Change, arguments: Mapping[str, Any] | N
         sizing = for_card(sizing, change)
         printed = fraction_asked(sizing, base, changed, change)
     except CannotTell as reason:
-        return Scenario(refused=str(reason), wanted_free_gib=sizing.wanted_free, needed_free_gib=sizing.needed_free)
+        return Scenario(
+            starts=Starts.NO_FRACTION if isinstance(reason, NoFraction) else Starts.UNKNOWN,
+            refused=str(reason),
+            wanted_free_gib=sizing.wanted_free,
+            needed_free_gib=sizing.needed_free,
+        )
     then = changed if printed is None else with_fraction(sizing, changed, printed)
     return _answer(Outcome(sizing, change, base, then, printed), arguments)
 
@@ -63,6 +68,7 @@ def _answer(outcome: Outcome, arguments: Mapping[str, Any]) -> Scenario:
     flags = flag_changes(change, sizing.inputs, outcome.printed, arguments)
     known = refused is None or (tokens.after is not None and tokens.after > 0)
     return Scenario(
+        starts=Starts.YES if refused is None else Starts.NO,
         refused=refused,
         opening_gib=Figure(base.opening, then.opening) if then.opening != base.opening else None,
         boundary_gib=Figure(base.boundary, then.boundary),
