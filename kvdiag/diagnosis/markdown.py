@@ -145,7 +145,7 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield "What other settings would buy:"
         yield ""
         for name, figures, cost in levers:
-            yield f"- {code(name) if name.startswith('--') else escape(name)}: ≈ {escape(figures)}" + (
+            yield f"- {code(name) if name.startswith('--') else escape(name)}: {escape(figures)}" + (
                 f" ({escape(cost)})" if cost else ""
             )
     evidence = [e for finding in launch["findings"] for e in finding["evidence"][:MAX_EVIDENCE]]

@@ -432,7 +432,7 @@ class _Terminal:
         if rows:
             yield "What other settings would buy"
             for name, figures, cost in rows:
-                yield printable(f"  {name:<34} ≈ {figures}")
+                yield printable(f"  {name:<34} {figures}")
                 yield from [printable(f"      {cost}")] if cost else []
             yield ""
 
@@ -499,11 +499,11 @@ def levers_in_words(launch: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
     for lever in launch.get("levers") or []:
         flags = " ".join(f"{f['flag']} {f['to'] or ''}".strip() for f in lever["flags"] if f["to"] is not None)
         tokens, free = lever["total_tokens"] or lever["tokens"], lever["free_gib"]
-        bound = f"{tokens['bound']} " if tokens.get("bound") else ""
+        word = f"{tokens.get('bound') or '≈'} "
         same = tokens["after"] == tokens["before"]
         # With several data-parallel ranks a single one has less: the verdict tells that one's tokens.
         summed_up = lever["tokens"] is not None and tokens["after"] != lever["tokens"]["after"]
-        count = f"{bound}{tokens['after']:,} tokens{' in all' if summed_up else ''}"
+        count = f"{word}{tokens['after']:,} tokens{' in all' if summed_up else ''}"
         figures = ["as many tokens" if same else count]
         figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
         figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []

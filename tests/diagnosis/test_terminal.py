@@ -283,6 +283,15 @@ def test_a_size_that_only_ranks_tell_is_a_lower_bound(case: str, said: str) -> N
     assert bool(launch["parallel_seen"]) == said.startswith("at least")
 
 
+def test_a_bound_is_said_once() -> None:
+    """A figure is about, at most or at least; never two of them."""
+    with (CORPUS / "deepseek-r1-fp8-8xh200-piecewise" / "log.txt").open("rb") as log:
+        report = diagnose(log)
+    for form in ("text", "markdown"):
+        shown = render(report, form)
+        assert "at most 4,073,256 tokens in all" in shown and "≈ at most" not in shown
+
+
 def test_tokens_of_all_ranks_are_not_taken_for_those_of_one() -> None:
     text = text_of("qwen3-480b-ascend-deepep-multinode-ci")
     assert "a fraction of 0.767 would fit about 225,700 tokens" in text
