@@ -69,14 +69,16 @@ class NcclWarmup(Event):
     source="sglang/srt/distributed/device_communicators/custom_all_reduce.py",
 )
 @read_from(
-    r"(?:Custom allreduce|All[Rr]educe\w*) is disabled because",
-    literals=(" is disabled because",),
+    r"(?:Custom allreduce|All[Rr]educe\w*) is disabled (?:because|due to)",
+    literals=(" is disabled because", " is disabled due to"),
     excludes=("CUDA graph",),
-    fields={"reason": r"is disabled because (.*)"},
+    fields={"reason": r"is disabled (?:because|due to) (.*)"},
     constants={"failed": False},
     samples={
-        "0.4.0..0.5.9": "Custom allreduce is disabled because your platform lacks GPU P2P capability or P2P test"
-        " failed.",
+        "0.4.0..0.5.9": (
+            "Custom allreduce is disabled because your platform lacks GPU P2P capability or P2P test failed.",
+            "Custom allreduce is disabled due to an unsupported world size: 3. Supported world sizes: [2, 4, 6, 8].",
+        ),
         "0.5.10..0.5.23": (
             "CustomAllreduce is disabled because this process group spans across nodes.",
             "CustomAllReduceV2 is disabled because it's not supported on more than two PCIe-only GPUs.",

@@ -22,8 +22,8 @@ NUMBER = r"(-?\d[\d_,]{0,31})"
 # Never below zero: a print that is says nothing. A letter behind it is of what was glued onto a line that was cut.
 COUNT = r"(\d[\d_,]{0,31})(?![A-Za-z\d])"
 DECIMAL = rf"({_DECIMAL}(?:e-?\d{{1,4}})?)"
-GIB = rf"({_DECIMAL}(?:e-?\d{{1,4}})?) ?GB"
-AMOUNT = rf"({_DECIMAL.removeprefix('-?')}(?:e-?\d{{1,4}})?) ?GB"  # of memory that is there: never below zero
+GIB = rf"({_DECIMAL}(?:e-?\d{{1,4}})?) ?Gi?B"
+AMOUNT = rf"({_DECIMAL.removeprefix('-?')}(?:e-?\d{{1,4}})?) ?Gi?B"  # of memory that is there: never below zero
 MIB = rf"({_DECIMAL}) ?(Mi?B)"
 SIZE = rf"({_DECIMAL}) ?(bytes|[KMGTPE]i?B)"
 WORD = r"([\w.+/-]*\w)"

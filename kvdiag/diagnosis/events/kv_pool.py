@@ -8,6 +8,8 @@ from kvdiag.diagnosis.units import Bytes
 
 _POOL = "sglang/srt/mem_cache/memory_pool.py"
 _RUNNER = "sglang/srt/model_executor/model_runner.py: init_memory_pool()"
+# Whole bytes where they stand behind the rounded size.
+_EXACT = r"total_bytes=(?:[\d.]{1,24} ?GB \(=)?([\d.]{1,24}) ?(G?B)"
 
 
 @read_from(
@@ -62,7 +64,7 @@ class KVAccuracyNotice(Event):
 @read_from(
     r"KV Cache is allocated\.",
     fields={
-        "label": r"(?:^|\] ?)([A-Za-z][\w. -]{0,60}?) KV Cache is allocated",
+        "label": r"(?:^|[\]:|] ?)([A-Za-z][\w. -]{0,60}?) KV Cache is allocated",
         "dtype": r"dtype: (torch\.\w+)",
         "tokens": rf"#tokens: {COUNT}",
         "k": rf"K size: {AMOUNT}",
@@ -130,7 +132,7 @@ class KVPoolAllocated(Event):
 @read_from(
     r"KV Cache VA upper bound\.",
     fields={
-        "label": r"(?:^|\] ?)([A-Za-z][\w. -]{0,60}?) KV Cache VA upper bound",
+        "label": r"(?:^|[\]:|] ?)([A-Za-z][\w. -]{0,60}?) KV Cache VA upper bound",
         "dtype": r"dtype: (torch\.\w+)",
         "tokens": rf"#tokens: {COUNT}",
         "k": rf"K size: {AMOUNT}",
@@ -154,7 +156,7 @@ class KVPoolAllocated(Event):
 )
 @read_from(
     r"UnifiedKVPool reserved VA upper bound:",
-    fields={"kv": rf"total_bytes={GIB}"},
+    fields={"kv": _EXACT},
     constants={"label": "unified"},
     samples={
         "0.5.23..0.5.23": "[unified-memory-pool] UnifiedKVPool reserved VA upper bound: total_bytes=40.00 GB"
@@ -626,7 +628,7 @@ class DeepSeekV4Detail(Event):
 )
 @read_from(
     r"UnifiedKVPool allocated: total_bytes=",
-    fields={"size": rf"total_bytes={GIB}"},
+    fields={"size": _EXACT},
     constants={"what": "allocated"},
     samples={
         "0.5.15..0.5.23": "[unified-memory-pool] UnifiedKVPool allocated: total_bytes=40.00 GB (=42949672960 B), 2"
@@ -650,7 +652,7 @@ class DeepSeekV4Detail(Event):
     literals=("total_bytes=",),
     excludes=("UnifiedKVPool",),
     fields={
-        "tokens": r"(?:full_)?max_total_num_tokens=(\d+)",
+        "tokens": r"(?:[ =](?:full_)?max_total_num_tokens|full_capacity)=(\d+)",
         "swa_tokens": r"swa_(?:max_total_num_tokens|capacity)=(\d+)",
         "slots": rf"joint_available={NUMBER}",
         "mamba_slots": rf"max_mamba_cache_size={NUMBER}",

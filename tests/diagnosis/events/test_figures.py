@@ -5,6 +5,7 @@ from typing import TypeVar
 from kvdiag.diagnosis.events import Event, Matcher
 from kvdiag.diagnosis.events.buffers import BufferAllocated
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.distributed import CustomAllReduceOff
 from kvdiag.diagnosis.events.host_memory import HostMemoryShort, HostPool
 from kvdiag.diagnosis.events.kv_pool import (
     DeepSeekV4Budget,
@@ -13,6 +14,7 @@ from kvdiag.diagnosis.events.kv_pool import (
     MambaPool,
     PostCapturePool,
     SlidingWindowUsage,
+    UnifiedPool,
 )
 from kvdiag.diagnosis.events.libraries import KernelResourceShort
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
@@ -256,3 +258,32 @@ def test_a_name_is_not_found_at_the_end_of_a_longer_one() -> None:
     event = read(WeightsLoaded, "Load weight end. dtype=torch.bfloat16, avail mem=0.41 GB, mem usage=30.28 GB.")
     assert event.architecture is None
     assert event.dtype == "torch.bfloat16"
+
+
+def test_gib_and_gb_on_device_lines_are_the_same_unit() -> None:
+    event = read(WeightsLoaded, "Load weight end. type=A, avail mem=6.00 GiB, mem usage=-0.25GiB.")
+    assert (event.available, event.used) == (6 * GIB, -GIB // 4)
+
+
+def test_a_unified_pool_has_the_whole_bytes_that_its_line_prints() -> None:
+    line = "[unified-memory-pool] UnifiedKVPool allocated: total_bytes=17.43 GB (=18715321098 B), 3 sub-pool(s)"
+    assert read(UnifiedPool, line).size == 18_715_321_098
+    assert read(UnifiedPool, line.replace(" (=18715321098 B)", "")).size == round(17.43 * GIB)
+    reserved = "[unified-memory-pool] UnifiedKVPool reserved VA upper bound: total_bytes=27.43 GB (=29452739225 B)"
+    assert read(KVPoolReserved, reserved).kv == 29_452_739_225
+
+
+def test_a_unified_pool_s_tokens_are_its_full_capacity() -> None:
+    event = read(
+        UnifiedPool, "[unified-memory-pool]   total_bytes=9 (=0.00 GB), full_capacity=300127, swa_capacity=100128"
+    )
+    assert (event.tokens, event.swa_tokens) == (300127, 100128)
+
+
+def test_a_level_before_the_message_hides_no_pool_s_name() -> None:
+    assert read(KVPoolAllocated, "INFO: SWA KV Cache is allocated. #tokens: 5, KV size: 1.00 GB").label == "SWA"
+
+
+def test_custom_all_reduce_is_off_for_a_world_size_too() -> None:
+    event = read(CustomAllReduceOff, "Custom allreduce is disabled due to an unsupported world size: 3.")
+    assert event.reason == "an unsupported world size: 3."
