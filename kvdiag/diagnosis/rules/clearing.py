@@ -155,6 +155,8 @@ def unseen(rule: str, case: Case) -> str | None:
         return None
     if rule in _COMPARED:
         return f"the log does not tell {_COMPARED[rule]}"
+    if rule in _OF_THE_START and not case.launch.begins and not case.ledgers:
+        return "the log does not show the start"
     return None if case.launch.begins or _goes_on(case) else "the log has neither the beginning of a start nor its end"
 
 
@@ -173,6 +175,17 @@ _COMPARED = {
     "retraction-storm": "whether requests were pushed back: it has no batch of the server",
 }
 """What checks compare that pass by figures alone; the others also pass where a line is not there."""
+
+_OF_THE_START = frozenset({
+    "auto-fraction-too-low", "display-or-desktop-holds-memory", "extra-processes-on-gpu0",
+    "loader-memory-still-referenced", "max-prefill-tokens-cap", "max-total-tokens-cap", "mig-capacity-unreadable",
+    "non-torch-memory-large", "other-process-on-gpu", "other-process-takes-memory-during-startup",
+    "page-rounding-waste", "pool-larger-than-workload", "pool-takes-all-slack", "pool-tiny",
+    "req-to-token-table-too-large", "requested-concurrency-clamped", "slow-rank-in-load", "two-ranks-one-gpu",
+    "unbalanced-check-false-alarm", "unbalanced-gpus", "unified-memory-host-share", "wsl-hidden-driver-memory",
+})  # fmt: skip
+"""Checks of lines that only a start prints and that a server may come up with all the same: where it is seen serving
+alone, their silence proves nothing. Of a start's failures it proves that there was none."""
 
 
 def _pool_against_context(case: Case) -> str | None:

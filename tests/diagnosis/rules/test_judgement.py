@@ -116,6 +116,15 @@ def test_a_rule_that_needs_a_line_says_which_one_is_missing() -> None:
     assert because["graph-memory-large"] == "the log has no end of a graph capture line"
 
 
+def test_serving_alone_proves_nothing_of_what_only_a_start_prints() -> None:
+    """That the server came up is proof of the failures it did not have."""
+    launch = launch_of("[2026-01-01 10:00:00 TP0] Decode batch. #running-req: 4, #token: 900, token usage: 0.10\n")
+    passed = {x["rule"] for x in launch["checks"]["passed"]}
+    because = {x["rule"]: x["because"] for x in launch["not_run"]}
+    assert because["pool-tiny"] == because["unbalanced-gpus"] == "the log does not show the start"
+    assert {"kv-pool-oom", "decode-graph-oom", "weights-exceed-gpu"} <= passed
+
+
 def test_a_rule_that_raises_is_named_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
