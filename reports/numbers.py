@@ -127,7 +127,7 @@ def _requests(launch: Launch, tokens: Any) -> list[Key]:
     note = f"{words.tokens(slots)} may run at once" if slots else ""
     held = tokens / context
     figure = f"{held:,.1f}" if held >= 0.1 else f"{held:.2f}"
-    refs = tuple(line_refs(dig(launch, "limits", "lines")))
+    refs = tuple(line_refs(dig(launch, "limits", "line")))
     return [Key(f"Requests of {words.tokens(context)} tokens", figure, "fit", "derived", refs, note)]
 
 

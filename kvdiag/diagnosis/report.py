@@ -184,7 +184,7 @@ def _launch(
         "machine": _machine(launch, lines),
         "kv_cache": _kv_cache(case, lines),
         "levers": levers(case),
-        "limits": _limits(case),
+        "limits": _limits(case, lines),
         "serving": serving_document(launch, lines.of, files),
         "exceptions": [
             {
@@ -426,7 +426,7 @@ def _kv_cache(case: Case, lines: _Lines) -> dict[str, Any]:
     }
 
 
-def _limits(case: Case) -> dict[str, Any]:
+def _limits(case: Case, lines: _Lines) -> dict[str, Any]:
     limits = case.limits
     return {
         "max_total_num_tokens": limits.tokens if limits else None,
@@ -435,7 +435,7 @@ def _limits(case: Case) -> dict[str, Any]:
         "max_running_requests": limits.max_running_requests if limits else None,
         "context_len": limits.context_len if limits else None,
         "available_gpu_mem_gib": to_gib(limits.available) if limits else None,
-        "line": None,
+        "line": lines.of(limits.line) if limits else None,
     }
 
 

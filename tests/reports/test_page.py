@@ -68,8 +68,9 @@ def test_an_overflow_in_capture_says_lower() -> None:
 
 
 def test_key_numbers_lead_to_their_lines() -> None:
-    tokens = ReportPage(document("kimi-k25-8gpu")).keys[0]
+    tokens, *_, requests, _ = ReportPage(document("kimi-k25-8gpu")).keys
     assert (tokens.figure, tokens.basis, [ref.anchor for ref in tokens.lines]) == ("159,277", "printed", ["L247"])
+    assert (requests.figure, [ref.anchor for ref in requests.lines]) == ("1.2", ["L372"])
 
 
 @pytest.mark.parametrize(("outcome", "figure"), [("incomplete", "unknown"), ("failed", "none")])
