@@ -62,6 +62,7 @@ _BENCHMARK = frozenset(
 )
 
 _MODULE = lazy(r"sglang[.](?:launch_server|bench_\w+)|\bsglang serve\b")
+_BARE = lazy(r"sglang[.]launch_server$")
 _ENVIRONMENT = lazy(
     r"(?:^|[\s'\"=,])((?:SGLANG|SGL|PYTORCH|FLASHINFER|NCCL|NVSHMEM|CUDA|HIP|ROCR|ASCEND|HCCL|TORCH|VLLM|SYMM)_[A-Z0-9_]+)"
     r"=(\"[^\"]*\"|'[^']*'|[^\s'\"]+)"
@@ -97,9 +98,10 @@ def join_lines(first: str, following: Sequence[str]) -> str:
     if (item or (key and not key[1].strip("|>-' \""))) and not first.rstrip().endswith("\\"):
         return _items(first, following)
     text, at, last = first.rstrip(), 0, first
+    folded = bool(key) or first[:1].isspace() or bool(_BARE.search(text))  # of a manifest, which needs no backslash
     while at < len(following):
         after = following[at]
-        if text.endswith("\\") or (at and _FLAG.match(after)):
+        if text.endswith("\\") or ((at or folded) and _FLAG.match(after)):
             text = f"{text.removesuffix(chr(92)).rstrip()} {after.strip()}"
         elif _is_cut(last, after):
             text = _mended(text, after)
@@ -167,6 +169,8 @@ def _items(first: str, following: Sequence[str]) -> str:
             value = item[1]
             unquoted = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else None
             words.append(_quoted(unquoted) if unquoted is not None else value.rstrip("\\").strip())
+        elif _FLAG.match(text):
+            words.append(text.strip())  # of a text that is folded over several lines
         elif text.strip() and text is not first:
             break
     return " ".join(words)

@@ -183,3 +183,21 @@ def test_a_command_in_a_programs_list_ends_with_the_list() -> None:
         " --cuda-graph-bs 1 2 --hf-overrides [1,2] --port 40000], ports: [40000], envs(some are left out):"
     )
     assert found == {"model_path": "/models/m", "cuda_graph_bs": [1, 2], "hf_overrides": "[1,2]", "port": 40000}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("python3 -m sglang.launch_server", "--model-path m", "--tp 2", "ports:", "  - 30000"),
+        ("      python3 -m sglang.launch_server --model-path m", "        --tp 2", "    ports:"),
+        ("    command: python3 -m sglang.launch_server --model-path m", "      --tp 2", "    ports:"),
+        (
+            "    entrypoint: python3 -m sglang.launch_server",
+            "    command: --model-path m",
+            "      --tp 2",
+            "    ports:",
+        ),
+    ],
+)
+def test_a_text_folded_over_the_lines_of_a_manifest_is_one_command(lines: tuple[str, ...]) -> None:
+    assert flags(*lines) == {"model_path": "m", "tp_size": 2}
