@@ -238,14 +238,26 @@ class _RankBook:
                 self.ledger.pools.append(pools[-1])
 
     def _sliding_window_sum(self, event: SlidingWindowUsage) -> None:
-        """The sum of both pools: their own lines count where they are printed."""
+        """The sum of both pools: their own lines count where they are printed; what these leave is the other's."""
         model = Model.TARGET if self.pool_ends == 0 else Model.DRAFT
         mine = [p for p in self.ledger.pools if p.model is model and p.size is not None]
+        basis, size, tokens, window = Basis.PRINTED, event.size, event.full_tokens, False
         if mine:
-            return
-        self.ledger.pools.append(KVPool(model, event.full_tokens, event.size, False, None, 1, (event.line,)))
-        if event.size is not None:
-            self._enter(Pool.KV_CACHE, model, event.size, Basis.PRINTED, event.line)
+            if event.size is None or len(mine) > 1:
+                return
+            printed = mine[0].size or Bytes(0)
+            size = Bytes(event.size - printed)
+            if size <= (mine[0].printed + 1) * PRINT:
+                return
+            apart = event.swa_tokens != event.full_tokens  # else no count tells which of the two has its own line
+            mine[0].sliding_window |= apart and mine[0].tokens == event.swa_tokens
+            window = apart and not mine[0].sliding_window
+            tokens = event.swa_tokens if window else event.full_tokens
+            basis = Basis.DERIVED
+        self.ledger.pools.append(KVPool(model, tokens, size, window, None, 1, (event.line,)))
+        if size is not None:
+            what = "the sum of both pools, less the one that has its own line" if mine else ""
+            self._enter(Pool.KV_CACHE, model, size, basis, event.line, what)
 
     def _mamba(self, event: MambaPool) -> None:
         model = Model.TARGET if self.pool_ends == 0 else Model.DRAFT
@@ -320,7 +332,7 @@ class _RankBook:
 
         SGLang prints usage as before minus after, so their sum is what was free; None where nothing was printed.
         """
-        taken = [e for e in self.step.entries if e.basis is Basis.PRINTED]
+        taken = [e for e in self.step.entries if e.basis is not Basis.ASSUMED]
         if not taken or len(taken) < len(self.step.entries):
             return None
         match reading.moment:

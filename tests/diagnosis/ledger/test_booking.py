@@ -113,6 +113,28 @@ def test_two_sliding_window_pools_are_not_counted_again_as_their_sum(order: tupl
     assert one.kv_size is not None and round(one.kv_size / GIB, 2) == 18.2
 
 
+def test_a_window_pool_whose_line_is_cut_off_is_what_the_sum_of_both_leaves() -> None:
+    one = ledger(
+        "KV Cache is allocated. #tokens: 213761, K size: 3.00 GB, V size: 3.00 GB",
+        "SWAKVPool mem usage: 18.20 GB, swa size: 171008, full size: 213761",
+        "Memory pool end. avail mem=3.50 GB",
+    )
+    assert gib(one, Pool.SWA_KV_CACHE) == 12.2
+    assert gib(one, Pool.KV_CACHE) == 6.0
+    assert one.kv_tokens == 213761
+    assert one.opening is not None and round(one.opening.available / GIB, 2) == 21.7
+
+
+def test_which_of_two_pools_as_long_is_cut_off_is_not_told() -> None:
+    one = ledger(
+        "KV Cache is allocated. #tokens: 1496958, K size: 4.82 GB, V size: 3.21 GB",
+        "SWAKVPool mem usage: 77.63 GB, swa size: 1496958, full size: 1496958",
+        "Memory pool end. avail mem=22.59 GB",
+    )
+    assert (gib(one, Pool.KV_CACHE), gib(one, Pool.SWA_KV_CACHE)) == (77.63, None)
+    assert one.kv_size is not None and round(one.kv_size / GIB, 2) == 77.63
+
+
 def test_a_pool_that_no_line_prints_is_what_was_taken_and_says_so() -> None:
     one = ledger(
         "Load weight begin. avail mem=191.00 GB",

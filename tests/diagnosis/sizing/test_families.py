@@ -24,6 +24,7 @@ from kvdiag.diagnosis.ledger.sizing import (
 from kvdiag.diagnosis.ledger.sizing.cell import cell_size
 from kvdiag.diagnosis.ledger.sizing.fraction import Machine, automatic, hidden_multipliers, vision_factor
 from kvdiag.diagnosis.ledger.sizing.geometry import geometry_of, read_config
+from kvdiag.diagnosis.ledger.sizing.readings import readings_of
 from kvdiag.diagnosis.ledger.sizing.release import Release, ReleaseRange, release
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from tests.diagnosis.sizing.launches import kimi
@@ -74,6 +75,15 @@ def test_state_bytes_of_a_gated_delta_net():
 
 def test_dsv4_pages_are_whole():
     assert dsv4.tokens(87.267 * 2**30, 176_983.05, 256) == 529_408
+
+
+def test_a_rank_whose_load_is_not_in_the_log_may_be_the_one_with_least():
+    seen = RankMemory(id="TP0", opening=46.86, after_weights=33.80)
+    low = readings_of((seen, RankMemory(id="TP1", after_least=30.76)))
+    assert low is not None and low.smallest_rank == "TP1"
+    assert low.after_weights.value == 30.76 and low.after_weights.high == pytest.approx(31.26)
+    near = readings_of((seen, RankMemory(id="TP1", after_least=33.60)))  # small buffers may be all that is between
+    assert near is not None and (near.smallest_rank, near.after_weights.value) == ("TP0", 33.80)
 
 
 def test_tokens_added_for_a_draft_up_to_0_5_6():

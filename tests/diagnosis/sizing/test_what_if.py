@@ -243,6 +243,15 @@ def test_a_cap_answers_for_the_pool_whatever_the_fraction():
     assert found.keeps_wanted is None
 
 
+def test_what_memory_holds_beyond_a_cap_is_known_to_the_digits_of_its_readings():
+    capped = kimi(tokens=10_000, gib=0.65, max_total_tokens=10_000)
+    free = scenario_of(size_inputs(capped), Change(max_total_tokens=1_000_000)).tokens
+    assert free is not None and free.low is not None and free.high is not None and free.after is not None
+    assert (free.after - free.low, free.high - free.after) == (pytest.approx(86, abs=2), pytest.approx(86, abs=2))
+    still = scenario_of(size_inputs(capped), Change(max_total_tokens=20_000)).tokens
+    assert still is not None and (still.low, still.after, still.high) == (19_999, 20_000, 20_000)
+
+
 def test_values_of_the_new_command_are_quoted_for_the_shell():
     arguments = {
         "model_path": {"value": "/models/a b; rm -rf $(x)", "origin": "given"},

@@ -37,6 +37,7 @@ class RankMemory:
 
     opening        before the target's weights ("Load weight begin")
     after_weights  when the pool is sized: after the target's weights, and the draft's where they load before it
+    after_least    the least of after_weights where the log starts later: what is free after the pools, and the pools
     usage          what the target's weights took ("mem usage"), to find a missing opening
     pool_end       after the target's pools ("Memory pool end")
     after_pool     the highest later reading before graphs: shows memory that came back after sizing
@@ -49,6 +50,7 @@ class RankMemory:
     id: str
     opening: float | None = None
     after_weights: float | None = None
+    after_least: float | None = None
     usage: float | None = None
     pool_end: float | None = None
     after_pool: float | None = None

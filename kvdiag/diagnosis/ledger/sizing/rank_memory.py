@@ -24,6 +24,7 @@ def rank_memory(launch: Launch, ledger: Ledger) -> RankMemory:
         id=ledger.rank,
         opening=opening,
         after_weights=after_weights,
+        after_least=_after_least(ledger) if after_weights is None else None,
         usage=booked_gib(ledger, Pool.WEIGHTS, Model.TARGET, printed=True),
         pool_end=_available(pool_end),
         after_pool=_came_back(ledger, pool_end),
@@ -35,6 +36,14 @@ def rank_memory(launch: Launch, ledger: Ledger) -> RankMemory:
         pool=ledger.kv_size.gib if ledger.kv_size is not None else None,
         stage=coordinate(ledger.rank, "PP"),
     )
+
+
+def _after_least(ledger: Ledger) -> float | None:
+    """What was free before the pools, where the first reading is the one after them and their lines print sizes."""
+    opening = ledger.opening
+    if opening is None or ledger.opening_basis is Basis.PRINTED or opening.moment is not Moment.WEIGHTS_END:
+        return None
+    return opening.available.gib
 
 
 def after_weights_reading(ledger: Ledger) -> Reading | None:

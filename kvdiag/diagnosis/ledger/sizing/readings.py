@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvdiag.diagnosis.ledger.sizing.estimate import HALF_DIGIT, Estimate
@@ -24,10 +24,11 @@ class Readings:
     smallest_rank: str
 
 
-def readings_of(ranks: Iterable[RankMemory]) -> Readings | None:
+def readings_of(ranks: Sequence[RankMemory]) -> Readings | None:
     """Opening and after-weights as SGLang reduces them: each the minimum over the ranks, independently.
 
-    A rank without an opening reading has it from after-weights + "mem usage".
+    A rank without an opening reading has it from after-weights + "mem usage". One without its after-weights reading
+    counts by what it had free before its pools, to the small buffers made beside them, where that is the lowest.
     Source: 0.3–0.5.15 model_runner.py, init_torch_distributed(), 0.5.17+ distributed/bootstrap.py; and
     profile_max_num_token(), 0.5.11+ _profile_available_bytes(): get_available_gpu_memory(distributed=True) takes the
     minimum over the world.
@@ -47,7 +48,12 @@ def readings_of(ranks: Iterable[RankMemory]) -> Readings | None:
     lowest, smallest = min(after)
     if opening <= 0:
         return None
-    return Readings(Estimate.around(opening, margin), Estimate.around(lowest, HALF_DIGIT), opening_rank, smallest)
+    before_pools = min(((r.after_least, r.id) for r in ranks if r.after_least is not None), default=None)
+    after_weights = Estimate.around(lowest, HALF_DIGIT)
+    if before_pools is not None and before_pools[0] + SMALL_BUFFERS < lowest:
+        least, smallest = before_pools
+        after_weights = Estimate(least, least - HALF_DIGIT, least + SMALL_BUFFERS)
+    return Readings(Estimate.around(opening, margin), after_weights, opening_rank, smallest)
 
 
 def pool_budget(readings: Readings, fraction: float) -> Estimate:

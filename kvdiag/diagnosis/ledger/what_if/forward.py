@@ -73,6 +73,11 @@ class Launch:
         """Tokens of one rank by the arithmetic."""
         return self.arithmetic.tokens(self.budget - self.lost) if self.budget > 0 else 0
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether --max-total-tokens, not the memory, sets the tokens."""
+        return self.budget > 0 and self.tokens() < self.arithmetic.tokens(self.budget - self.lost, capped=False)
+
     def pools_gib(self, tokens: float) -> float:
         """GiB that pools of so many tokens take: the target's, the draft's, and request states."""
         return self.target_gib(tokens) + self.draft_gib(tokens) + self.state_gib()

@@ -58,6 +58,9 @@ class Outcome:
             loose += HALF_DIGIT * (2 - then.fraction)
         else:
             after = after - before
+        budget = self.sizing.budget
+        if budget is not None and base.is_capped and not then.is_capped:  # the readings alone tell what memory holds
+            loose += max(budget.kv.high - budget.kv.value, budget.kv.value - budget.kv.low)
         if then.budget != base.budget or then.arithmetic != base.arithmetic:
             loose += then.arithmetic.state_slot
         return then.arithmetic.page + abs(after) * relative + loose * GIB / then.arithmetic.bytes_per_reported_token
