@@ -24,6 +24,7 @@ from kvdiag.diagnosis.text import (
     is_capped,
     levers_in_words,
     line_reference,
+    no_reading_in_words,
     one_reading_in_words,
     overflow_in_words,
     overflowed_card,
@@ -88,6 +89,13 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
     failing = failing_ranks(launch)
     for rank, ids, apart in alike(launch["ranks"], failing)[:2]:
         if rank["opening_gib"] is None:
+            if rank["entries"]:
+                yield f"| {escape(no_reading_in_words(ids, failing))} | | basis | lines |"
+                yield "| --- | ---: | --- | --- |"
+            for row in summed(rank["entries"]):
+                where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
+                yield f"| {entry_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
+            yield from [""] if rank["entries"] else []
             continue
         if has_one_reading(rank):
             yield escape(one_reading_in_words(rank, ids, failing, names))

@@ -286,6 +286,11 @@ def has_one_reading(rank: dict[str, Any]) -> bool:
     return rank["opening_gib"] is not None and not rank["entries"] and not rank.get("later")
 
 
+def no_reading_in_words(ids: list[str], failing: Sequence[str] = ()) -> str:
+    """The heading of what a rank's lines print, where the log has nothing of what is free."""
+    return f"What lines print of the memory of {whose_memory(ids, failing)}, GiB; none tells what was free"
+
+
 def one_reading_in_words(
     rank: dict[str, Any], ids: list[str], failing: Sequence[str] = (), names: Sequence[str] = ()
 ) -> str:
@@ -374,9 +379,15 @@ class _Terminal:
 
     def _memory(self, launch: dict[str, Any]) -> Iterator[str]:
         failing = failing_ranks(launch)
-        groups = [group for group in alike(launch["ranks"], failing) if group.rank["opening_gib"] is not None]
+        groups = [g for g in alike(launch["ranks"], failing) if g.rank["opening_gib"] is not None or g.rank["entries"]]
         for rank, ids, apart in groups[:3]:
             opening = rank["opening_gib"]
+            if opening is None:
+                yield printable(no_reading_in_words(ids, failing))
+                for row in summed(rank["entries"]):
+                    yield self._row(entry_in_words(row), row["gib"], None, row["basis"], row["lines"])
+                yield ""
+                continue
             if has_one_reading(rank):
                 yield printable(f"{one_reading_in_words(rank, ids, failing, self.names)}\n")
                 continue

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from signal import Signals
 
-from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd, GraphSizes
 from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
 from kvdiag.diagnosis.events.frames import Frame
@@ -202,7 +202,7 @@ def _shown(case: Case) -> str:
 
 def _all_captured(case: Case) -> bool:
     """Whether the last line of a capture is its end."""
-    last = next(iter(reversed(case.launch.each(GraphBegin, GraphEnd, CaptureProgress))), None)
+    last = next(iter(reversed(case.launch.each(GraphBegin, GraphSizes, GraphEnd, CaptureProgress))), None)
     return isinstance(last, GraphEnd)
 
 

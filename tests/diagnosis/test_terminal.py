@@ -14,6 +14,7 @@ from kvdiag.diagnosis.cli import main
 from kvdiag.diagnosis.rules import all_rules, checking
 from kvdiag.diagnosis.rules.rule import Case, Rule, Severity
 from kvdiag.diagnosis.text import render, signed
+from kvdiag.diagnosis.texts import Log
 from reports.header import layout_words
 
 CORPUS = Path(__file__).parent.parent / "corpus"
@@ -175,6 +176,15 @@ def test_one_reading_alone_makes_a_sentence_and_no_table(case: str, form: str) -
     lines = [line for line in shown.splitlines() if line.strip()]
     heads = [i for i, line in enumerate(lines) if "Memory of" in line and "one reading" not in line]
     assert all("Free" not in "".join(lines[i + 1 : i + 2]) for i in heads)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_sizes_are_shown_where_no_line_tells_what_was_free(form: str) -> None:
+    log = b"KV Cache is allocated. #tokens: 367404, K size: 8.23 GB, V size: 8.23 GB\n"
+    shown = render(diagnose(Log("log", io.BytesIO(log))), form)
+    assert "none tells what was free" in shown
+    (row,) = [line for line in shown.splitlines() if line.strip("| ").startswith("KV cache")]
+    assert "16.46" in row and "%" not in row
 
 
 def test_a_prediction_without_spread_has_no_range() -> None:

@@ -21,6 +21,8 @@ def wanted(case: Case) -> str:
     """Where the wanted free memory comes from."""
     most, limits = case.wanted_range[1], case.thresholds
     full, card, least = gib(limits.free_wanted), limits.free_wanted_card, gib(limits.free_wanted_least)
+    if case.card is None and gib(case.wanted_range[0]) == gib(most):
+        return f"wanted = {full} on cards from {gib(card)}; the log does not print the card's size"
     if case.card is None:
         return f"wanted = {gib(case.wanted_range[0])} to {gib(most)} by the card's size, which the log does not print"
     if most > case.wanted_range[0]:

@@ -57,7 +57,7 @@ def check(case: Case) -> Iterator[Finding]:
     why = ""
     offers: tuple[Remedy, ...] = ()
     if capped:
-        why = "The log has no arguments, and the count of tokens is as round as one that was asked for."
+        why = "The log has no arguments, and the count of tokens is one that may have been asked for."
         offers = _UNCAPPED
     elif not cause:
         why = "What is wanted stays as slack for prefill, graphs and the allocator."

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd, GraphSizes
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, PoolEnd, SlidingWindowPool
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
@@ -218,8 +218,19 @@ class Case:
         late = {Moment.CUDA_GRAPH_END, Moment.READY}
         if self.is_ready:
             late |= {Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN}
-        ends = [x.closing for x in self.ledgers if x.closing is not None and x.closing.moment in late]
+        done = [x for x in self.ledgers if not self.goes_on_capturing(x)]
+        ends = [x.closing for x in done if x.closing is not None and x.closing.moment in late]
+        if not any(x.closing for x in self.ledgers):  # the summary's rank may not be one that printed a figure
+            said = ((x.available, x.line) for x in self.launch.each(ServerLimits) if x.available is not None)
+            ends = [Reading(Moment.READY, Model.TARGET, available, line) for available, line in said]
         return min(ends, key=lambda x: x.available, default=None)
+
+    def goes_on_capturing(self, ledger: Ledger) -> bool:
+        """Whether the log ends within a capture that this rank begins after its last reading."""
+        if ledger.closing is None or self.is_ready or self.launch.has(ServerLimits):
+            return False
+        begun = self.launch.each(GraphBegin, GraphSizes, rank=ledger.rank)
+        return any(event.line.place > ledger.closing.line.place for event in begun)
 
     @property
     def has_graphs_after_end(self) -> bool:

@@ -324,3 +324,52 @@ def test_an_error_too_long_to_quote_is_cut_between_words_and_says_so() -> None:
     text = f"{text[: text.rindex(' and ready')]}\nRuntimeError: {error}\n"
     summary = next(f["summary"] for f in launch_of(text)["findings"] if f["rule"] == "not-memory")
     assert summary.endswith("step …")
+
+
+LIMITS = "max_total_num_tokens={tokens}, max_running_requests=4, context_len={context}, available_gpu_mem=21.18 GB"
+DSV4 = "DSV4 memory calculation: bytes_per_full_token=1670.75, available_bytes=11.71 GB, full_token={tokens}"
+KV = "KV Cache is allocated. #tokens: 100000, K size: {size} GB, V size: {size} GB"
+CAPTURED = """[2025-11-30 12:50:10] KV Cache is allocated. #tokens: 2243474, K size: 59.91 GB, V size: 59.91 GB
+[2025-11-30 12:50:10] Memory pool end. avail mem=40.03 GB
+[2025-11-30 12:50:10] Capture cuda graph begin. This can take up to several minutes. avail mem=39.48 GB
+[2025-11-30 12:50:10] Capture cuda graph bs [1, 2, 4, 8]
+[2025-11-30 12:50:15] Capture cuda graph end. Time elapsed: 5.37 s. mem usage=1.44 GB. avail mem=38.05 GB.
+"""
+
+
+def test_what_stays_free_is_not_told_before_the_last_capture_is_done() -> None:
+    assert to_gib(case_of(CAPTURED).free_at_end.available) == 38.05
+    (room,) = [f for f in launch_of(CAPTURED)["findings"] if f["rule"] == "big-free-memory-left"]
+    assert "5.00 on cards from 60.00" in room["formula"]
+    again = CAPTURED + "[2025-11-30 12:50:15] Capture cuda graph num tokens [4, 8, 12, 16]\n"
+    assert case_of(again).free_at_end is None
+    assert "ends while graphs are captured" in launch_of(again)["verdict"]
+
+
+def test_a_summary_without_its_ranks_prefix_still_tells_what_is_free() -> None:
+    launch = launch_of(
+        "max_total_num_tokens=287488, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=32,"
+        " context_len=262144, available_gpu_mem=14.93 GB\n"
+        "[TP1] Capture target verify CUDA graph end. elapsed=64.96 s\n"
+        "The server is fired up and ready to roll!\n"
+    )
+    assert "14.93 GiB stay free" in launch["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "capped"),
+    [
+        ((LIMITS.format(tokens=32_768, context=32_768),), True),  # as many as one request may have
+        ((LIMITS.format(tokens=4_000_000, context=1_048_576),), True),
+        ((LIMITS.format(tokens=4_000_256, context=1_048_576),), False),
+        ((DSV4.format(tokens=6_786_560), LIMITS.format(tokens=4_000_256, context=1_048_576)), True),
+        ((DSV4.format(tokens=4_000_512), LIMITS.format(tokens=4_000_256, context=1_048_576)), False),
+        ((KV.format(size=7.5), LIMITS.format(tokens=100_000, context=262_144)), False),
+        ((KV.format(size=2.0), LIMITS.format(tokens=100_000, context=262_144)), True),
+    ],
+)
+def test_a_pool_that_someone_may_have_capped_asks_for_no_larger_fraction(lines: tuple[str, ...], capped: bool) -> None:
+    launch = launch_of("".join(f"[2026-10-02 20:11:03 TP0] {line}\n" for line in lines))
+    (room,) = [f for f in launch["findings"] if f["rule"] == "big-free-memory-left"]
+    flags = {remedy["flag"] for remedy in room["remedies"]}
+    assert flags == {"--max-total-tokens" if capped else "--mem-fraction-static"}

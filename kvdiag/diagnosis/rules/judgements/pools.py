@@ -253,15 +253,28 @@ def cause_of_room(case: Case) -> str | None:
 
 
 def looks_capped(case: Case) -> bool:
-    """Whether --max-total-tokens may set the pool, where the log has no arguments: a round count that takes far less
-    than what stays free."""
+    """Whether --max-total-tokens may set the pool, where the log has no arguments: fewer tokens than the log's own
+    count of what the memory holds, or a round count that takes far less than what stays free."""
     tokens, free = case.tokens, case.free_at_end
-    if not tokens or tokens % 1024 or free is None or not has_room(case):
+    if not tokens or free is None or not has_room(case):
         return False
     if "max_total_tokens" in case.launch.arguments or case.launch.commands:
         return False
+    held = [budget.tokens for budget in case.launch.each(DeepSeekV4Budget) if budget.tokens]
+    if held:
+        return tokens < _CUT_SHARE * min(held)
     sizes = [x.kv_size for x in case.ledgers if x.kv_size is not None]
-    return bool(sizes) and 4 * max(sizes) < free.available
+    if sizes:
+        return _is_round(tokens, 1000, 1024) and 4 * max(sizes) < free.available
+    return tokens == case.context_length or _is_round(tokens, 100_000, 16_384)
+
+
+_CUT_SHARE = 0.98
+"""Of what a rank counts for itself, the share that rounding and a smaller rank leave at least."""
+
+
+def _is_round(tokens: int, *units: int) -> bool:
+    return any(tokens % unit == 0 for unit in units)
 
 
 def most_in_use(case: Case) -> int | None:
