@@ -301,29 +301,30 @@ def _utf8(data: bytes) -> bytes:
 
 
 def _lines(data: bytes, masker: Masker) -> Iterator[bytes]:
-    done = 0
+    """The block as it is kept, in pieces: what hides nothing is given as it stands."""
+    given = done = at = 0
     spans = _spans(data, masker)
-    at = 0
     while True:
         if masker.looks_ahead:
             # Within a private key, or behind the name of a secret: the line goes to the masker, whatever it looks like.
-            end = data.find(b"\n", done)
-            end = len(data) if end < 0 else end
             if done >= len(data):
-                return
-            begin = done
+                break
+            begin, end = done, data.find(b"\n", done)
+            end = len(data) if end < 0 else end
         else:
             while at < len(spans) and spans[at][0] < done:
                 at += 1
             if at == len(spans):
-                yield data[done:]
-                return
+                break
             begin, end = spans[at]
-        yield data[done:begin]
-        yield _masked_alone(data[begin:end], masker)
-        if end < len(data):
-            yield b"\n"
+        raw = data[begin:end]
+        masked = _masked_alone(raw, masker)
+        if masked != raw:
+            yield data[given:begin]
+            yield masked
+            given = end
         done = end + 1
+    yield data[given:]
 
 
 def _masked_alone(raw: bytes, masker: Masker) -> bytes:

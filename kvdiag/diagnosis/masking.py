@@ -391,7 +391,7 @@ class Triggers:
     def __init__(self) -> None:
         self._found: set[int] = set()
         self._ends: list[int] = []
-        self._database = _signs_of_all()
+        self._database, self._called = _signs_of_all()
 
     def numbers(self, text: str) -> list[int]:
         """The patterns to try, by their places in PATTERNS."""
@@ -400,7 +400,7 @@ class Triggers:
         found = self._found
         found.clear()
         self._database.scan(text.encode("utf-8", "replace"), match_event_handler=self._note)
-        return sorted(found) if found else []
+        return sorted({n for sign in found for n in self._called[sign]}) if found else []
 
     def ends(self, block: bytes) -> list[int] | None:
         """Where signs of any pattern end in a block, ascending; None where they cannot be looked for at once."""
@@ -418,33 +418,41 @@ class Triggers:
 
 
 class _Compiled(threading.local):
-    """The signs of all patterns compiled into one scan, once a thread: a scan uses scratch memory of its own."""
+    """The signs of all patterns compiled into one scan, once a thread: a scan uses scratch memory of its own.
+
+    called  the patterns that each sign calls for: what several have in common is looked for once
+    """
 
     database: Any = None
+    called: tuple[tuple[int, ...], ...] = ()
 
 
 _COMPILED: Final = _Compiled()
 
 
-def _signs_of_all() -> Any:
-    """The scan for all signs; None where no Vectorscan is installed."""
+def _signs_of_all() -> tuple[Any, tuple[tuple[int, ...], ...]]:
+    """The scan for all signs, and which patterns each calls for; None where no Vectorscan is installed."""
     if _COMPILED.database is None:
         try:
             import hyperscan
         except ImportError:
-            return None
-        signs = [(n, sign, p.ignore_case) for n, p in enumerate(PATTERNS) for sign in _signs(p)]
-        caseless = int(hyperscan.HS_FLAG_CASELESS)
+            return None, ()
+        called: dict[tuple[str, bool], list[int]] = {}
+        for number, pattern in sorted(enumerate(PATTERNS), key=lambda each: not each[1].ignore_case):
+            if pattern.sign:
+                called.setdefault((pattern.sign, pattern.ignore_case), []).append(number)
+                continue
+            for literal in map(re.escape, pattern.literals):
+                # What another looks for in any case is not looked for once more: a pattern tried in vain does no harm.
+                anyhow = pattern.ignore_case or (literal.lower(), True) in called
+                called.setdefault((literal.lower() if anyhow else literal, anyhow), []).append(number)
+        flags = {False: int(hyperscan.HS_FLAG_MULTILINE)}
+        flags[True] = flags[False] | int(hyperscan.HS_FLAG_CASELESS)
+        _COMPILED.called = tuple(tuple(numbers) for numbers in called.values())
         _COMPILED.database = database(
-            [sign.encode() for _, sign, _ in signs],
-            [n for n, _, _ in signs],
-            [int(hyperscan.HS_FLAG_MULTILINE) | (caseless if ignore else 0) for _, _, ignore in signs],
+            [sign.encode() for sign, _ in called], range(len(called)), [flags[anyhow] for _, anyhow in called]
         )
-    return _COMPILED.database
-
-
-def _signs(pattern: Pattern) -> tuple[str, ...]:
-    return (pattern.sign,) if pattern.sign else tuple(re.escape(literal) for literal in pattern.literals)
+    return _COMPILED.database, _COMPILED.called
 
 
 def _calls(pattern: Pattern, text: str) -> bool:
