@@ -218,8 +218,9 @@ class Case:
         late = {Moment.CUDA_GRAPH_END, Moment.READY}
         if self.is_ready:
             late |= {Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN}
-        done = [x for x in self.ledgers if not self.goes_on_capturing(x)]
-        ends = [x.closing for x in done if x.closing is not None and x.closing.moment in late]
+        if any(self.goes_on_capturing(ledger) for ledger in self.ledgers):
+            return None
+        ends = [x.closing for x in self.ledgers if x.closing is not None and x.closing.moment in late]
         if not any(x.closing for x in self.ledgers):  # the summary's rank may not be one that printed a figure
             said = ((x.available, x.line) for x in self.launch.each(ServerLimits) if x.available is not None)
             ends = [Reading(Moment.READY, Model.TARGET, available, line) for available, line in said]

@@ -344,6 +344,8 @@ def test_what_stays_free_is_not_told_before_the_last_capture_is_done() -> None:
     again = CAPTURED + "[2025-11-30 12:50:15] Capture cuda graph num tokens [4, 8, 12, 16]\n"
     assert case_of(again).free_at_end is None
     assert "ends while graphs are captured" in launch_of(again)["verdict"]
+    two = "".join(again.replace("]", f" TP{rank}]", 5) for rank in (0, 1)).replace("graph num tokens", "graph bs", 1)
+    assert case_of(two).free_at_end is None  # of two ranks, one is in the next capture
 
 
 def test_a_summary_without_its_ranks_prefix_still_tells_what_is_free() -> None:
