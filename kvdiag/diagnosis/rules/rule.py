@@ -218,20 +218,23 @@ class Case:
         late = {Moment.CUDA_GRAPH_END, Moment.READY}
         if self.is_ready:
             late |= {Moment.POOL_END, Moment.CUDA_GRAPH_BEGIN}
-        if any(self.goes_on_capturing(ledger) for ledger in self.ledgers):
-            return None
         ends = [x.closing for x in self.ledgers if x.closing is not None and x.closing.moment in late]
         if not any(x.closing for x in self.ledgers):  # the summary's rank may not be one that printed a figure
             said = ((x.available, x.line) for x in self.launch.each(ServerLimits) if x.available is not None)
             ends = [Reading(Moment.READY, Model.TARGET, available, line) for available, line in said]
         return min(ends, key=lambda x: x.available, default=None)
 
-    def goes_on_capturing(self, ledger: Ledger) -> bool:
-        """Whether the log ends within a capture that this rank begins after its last reading."""
-        if ledger.closing is None or self.is_ready or self.launch.has(ServerLimits):
+    @property
+    def goes_on_capturing(self) -> bool:
+        """Whether the log ends within a capture that a rank begins after its last reading: less is then left."""
+        if self.is_ready or self.launch.has(ServerLimits):
             return False
-        begun = self.launch.each(GraphBegin, GraphSizes, rank=ledger.rank)
-        return any(event.line.place > ledger.closing.line.place for event in begun)
+        return any(
+            event.line.place > ledger.closing.line.place
+            for ledger in self.ledgers
+            if ledger.closing is not None
+            for event in self.launch.each(GraphBegin, GraphSizes, rank=ledger.rank)
+        )
 
     @property
     def has_graphs_after_end(self) -> bool:

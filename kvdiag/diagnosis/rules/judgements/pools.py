@@ -154,6 +154,8 @@ def uneven_stages(case: Case) -> bool:
 def has_room(case: Case) -> bool:
     """Whether clearly more is free at the end than is wanted."""
     free = case.free_at_end
+    if case.goes_on_capturing:
+        return False
     return free is not None and free.available > case.thresholds.room_share * case.wanted_range[1]
 
 
@@ -167,6 +169,8 @@ def loader_memory_held(case: Case) -> bool:
     """Whether loading buffers were alive while the budget was measured: much more stays free than the reserve."""
     if has_window(case) or stages_in_pipeline(case) > 1 or case.ledgers and case.ledgers[0].mamba_size:
         return False
+    if looks_capped(case):
+        return False  # what came back is then another program's
     if memory_came_back(case) is not None and not low_ranks(case):
         return True
     excess = excess_after_pool(case)
