@@ -22,12 +22,12 @@ from kvdiag.diagnosis.units import format_gib, to_gib
 
 @rule(severity=Severity.INFO, unless=(judgements.without_earlier_start,))
 def check(case: Case) -> Iterator[Finding]:
+    now, given = known_release(case), _given(case)
+    if now is None or not given or case.free_at_end is None:
+        return
     for before in reversed(case.earlier):
-        now, then = known_release(case), known_release(before)
-        given = {n: a.value for n, a in case.launch.arguments.items() if a.origin == "given"}
-        same = given == {n: a.value for n, a in before.launch.arguments.items() if a.origin == "given"}
-        apart = now and then and now != then
-        if not given or not same or not apart or case.free_at_end is None or before.free_at_end is None:
+        then = known_release(before)
+        if then is None or then == now or before.free_at_end is None or _given(before) != given:
             continue
         change = case.free_at_end.available - before.free_at_end.available
         if abs(change) < case.thresholds.default_moved:
@@ -40,3 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
             stake=abs(to_gib(change) or 0.0),
         )
         return
+
+
+def _given(case: Case) -> dict[str, object]:
+    return {name: argument.value for name, argument in case.launch.arguments.items() if argument.origin == "given"}
