@@ -130,6 +130,16 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     # Users' prompts, as --log-requests prints them.
     Pattern("prompt", ("Receive: obj", "Finish: obj"), r"((?:Receive|Finish): obj=\w*)([^\w\s].{8,})",
             "[{length} characters]"),
+    # And what a refused, a copied or a finished one holds of them.
+    Pattern("prompt", ("messages",), r"(\bmessages\\*[\"']?\s{0,2}[:=]\s{0,2}\[)(\s{0,2}\{.{8,})",
+            "{length} characters", sign=r"messages\\*[\"']?\s{0,2}[:=]\s{0,2}\["),
+    Pattern("prompt", ("'loc': ('body'",), r"('input': )([^\s\[].{8,}|\[[^\d].{8,})", "[{length} characters]"),
+    Pattern("prompt", ("input_value=",), r"(\binput_value=)(.{4,400}?)(?=, input_type=)", "[{length} characters]",
+            r"none|true|false|-?[\d.]+|\[\d+ characters\]"),
+    Pattern("prompt", ("-d '{", '-d "{', "--data"),
+            r"(\s(?:-d|--data(?:-raw|-binary|-ascii)?)[ =]{1,3}[\"'])(\{.{8,})", "[{length} characters]"),
+    Pattern("prompt", ("ReqInput(text=[", "output_strs=[", "decoded_texts=["),
+            r"((?:ReqInput\(text|output_strs|decoded_texts)=\[)([\"'].{8,})", "{length} characters]"),
     Pattern("prompt", (", out=",), r"(^.{0,80}\bin=)(.*, out=.*)", "[{length} characters]"),
     Pattern("prompt", ("request.received", "request.finished"),
             r"(\"(?:obj|out|text|prompt|messages|input_ids|output_ids)\": ?)(.+)", "\"[{length} characters]\""),
@@ -153,6 +163,34 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"|is|was|not|for|and|the|must|should|from|with|header|auth|authentication|provided|required", True),
     *_quoted("password", ("password", "passwd", "secret", "watermark_key"),
              r"\b(?:\w{1,60}_)?(?:password|passwd|secret|watermark_key\w{0,20})", "=", "[password]", _EMPTY),
+    *_quoted("password", ("password", "passwd", "passphrase"), r"\b(?:\w{1,60}_)?(?:password|passwd|passphrase)",
+             r"\s{0,2}:\s{1,3}", "[password]", _EMPTY),
+    *_quoted("token", ("_key=", "_token=", "_key =", "_token ="),
+             r"\b(?:access|secret|private|session|account|auth|hf|refresh)_(?:key(?:_id)?|token)", r"\s{0,2}=\s{0,2}",
+             "[secret]", _EMPTY + _SPECIAL_TOKEN),
+    Pattern("token", ("SecretAccessKey", "secretAccessKey"),
+            r"(\b[sS]ecretAccessKey\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?)([^\s\"',\\]{4,})",
+            "[aws_key]", _EMPTY),
+    Pattern("token", ("watermark_key",),
+            r"(\bwatermark_key\w{0,20}[\"']?\s{0,3}[:=]\s{0,3}[\[({])([^\])}\[({]{2,4000})",
+            "[secret]", r"\[.*"),
+    # A table of a traceback's local names, other tables, a mapping.
+    Pattern("token", ("\u2502",), r"(\u2502\s{0,3}(?:\w{1,40}_)?(?:api_key|token|password|secret|secret_key|access_key)"
+            r"\s{1,40}= [\"'])([^\"']{4,})", "[secret]", _EMPTY),
+    Pattern("token", ("=>", "->", " | "), r"((?:^|[\s|\"'{])(?:" + _SECRET_NAME +
+            r"|api_?key|password|(?:secret|access)_?key|(?:hf|auth|access)_?token)[\"']?\s{0,30}(?:=>|->|\|)\s{0,3}[\"']?)"
+            r"([^\s\"'|]{6,})", "[secret]", _EMPTY,
+            sign=r"(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD|key|token|password)[\"']?\s{0,30}(?:=>|->|\|)"),
+    Pattern("api_key", ("key is ", "key was "),
+            r"(\bapi_key\s{1,2}(?:is|was)\s{1,2}[\"'`]?)([^\s\"'`,;]{8,})", "[api_key]", _EMPTY + _SAID, True),
+    # What docker keeps of a registry's log-in.
+    Pattern("token", ('"auth',), r"(\"auth\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\")([^\s\"\\]{6,})",
+            "[secret]", _EMPTY),
+    Pattern("token", ("dockerconfigjson", "DOCKER_AUTH_CONFIG"),
+            r"((?:\.?dockerconfigjson|DOCKER_AUTH_CONFIG)[\"']?\s{0,3}[:=]\s{0,3})([^\s]{6,})", "[secret]", _EMPTY),
+    Pattern("password", ("--password-stdin",),
+            r"(\becho\s{1,3}(?:-n\s{1,3})?[\"']?)([^\s\"'$][^\s\"']{2,})"
+            r"(?=[\"']?\s{0,3}\|.{0,200}--password-stdin)", "[password]", _EMPTY),
     Pattern("password", ("password", "passwd", "passphrase"),
             r"(--[\w-]{0,60}(?:password|passwd|passphrase)[ =]\s{0,4}[\"']?)([^\s\"']{1,})", "[password]", _EMPTY),
     *_quoted("token", _SECRET_LITERALS, r"[\"'](?:[\w-]{0,60}[_-])?" + _SECRET_WORD, r"[\"']\s{0,3}:\s{0,3}b?",
@@ -246,6 +284,10 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("env_secret", _ENV_LITERALS,
             r"((?:^|\s)" + _SECRET_NAME + r"=)([^\s\"'\\=,;)}\]]{1,200}[,;)}\]][^\s\"'\\=]{1,200})(?=\s|$)",
             "[secret]", r"(?:none|null|true|false|\d+)[,;)}\]].*"),
+    # `env -0` and /proc/<pid>/environ: nothing a reader sees stands between two variables.
+    Pattern("env_secret", _ENV_LITERALS,
+            r"((?:[a-z/]|\\x00|\\0)(?:HF|HUGGING_FACE_HUB|OPENAI|AWS|GITHUB|WANDB|NGC|SGLANG|API)"
+            r"_[A-Z_]{0,40}(?:TOKEN|KEY|SECRET|PASSWORD)=)([^\s\"'\\]{3,})", "[secret]", _EMPTY),
     Pattern("env_secret", _ENV_LITERALS,
             r"((?:^|[^A-Za-z0-9_])" + _SECRET_NAME +
             r"\\{0,3}[\"']?\]?\s{0,3}(?::?=\s{0,3}|:\s{0,80})\\{0,3}[\"']?)"
@@ -288,6 +330,10 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(?:" + _SECRET_NAME + r"|api_key|apiKey|password|passwd|(?:hf|access|auth|secret)"
             r"_?(?:token|key)|client_secret)[\"']?\s{0,3}[=:]\s{0,3}(?:[|>][+-]?\d?)?" + _LINE_END,
             tail=r"[=:]\s{0,3}(?:[|>][+-]?\d?)?\s{0,4}\\{0,4}$"),
+    Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"),
+            r"(^\s{0,8}\\{0,3}[\"'])([^\"'\\]{2,400})(?=\\{0,3}[\"'])", "[secret]", _EMPTY, True,
+            after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))=\s{0,4}$",
+            tail=r"=\s{0,4}$"),
     Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"), _BROKEN, "[secret]", _EMPTY, True,
             after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))"
             r"\\{0,3}[\"']?\s{0,3}[:=,]\s{0,3}\\{0,3}[\"'](?:\\n\".{0,300})?$",
@@ -357,6 +403,9 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"", "[private_key]"),
     Pattern("ssh_key", ("AAAA",), r"(\b(?:ssh-[a-z0-9]{2,10}|ecdsa-sha2-[a-z0-9-]{1,20}|sk-[a-z0-9@.-]{1,40})\s{1,3})"
             r"(AAAA[A-Za-z0-9+/=]{20,}(?:[ \t]{1,3}[\w.+-]{1,64}@[\w.-]{1,80})?)", "[ssh_key]"),
+    Pattern("url_secret", ("%3d",),
+            r"((?:%3f|%26|%23)(?:token|sig|signature|key|api_key|apikey|access_token|password|secret|code)%3d)"
+            r"([^&%\s'\"]{3,})", "[secret]", _EMPTY, True),
     Pattern("url_secret", ("?", "&"),
             r"([?&](?:token|sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|key|api_key|apikey"
             r"|access_token|password|secret|code)=)([^&\s'\"]{3,})", "[secret]", _EMPTY, True),
