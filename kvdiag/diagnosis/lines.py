@@ -566,7 +566,8 @@ def _pieces(text: str) -> list[str]:
     if "\n" in text:
         return text.split("\n")
     if "\\n" in text and (text[0] in '{["' or _STRING_END.search(text)):
-        return [unescape(piece) for piece in _STRING_BREAK.split(text) if piece.strip()]
+        pieces = [unescape(piece) for piece in _STRING_BREAK.split(text) if piece.strip()]
+        return [line for piece in pieces for line in piece.split("\n")]  # of an odd number of backslashes
     return [text]
 
 
@@ -582,7 +583,7 @@ def _split(text: str) -> list[str]:
         quoted = begin > 0 and (text[begin - 1] in "\"'" or text[begin - 2 : begin] == "\\n")
         if quoted:
             record, ended, _ = record.partition("\\n")
-            record = unescape(record if ended else record.split('",', 1)[0].rstrip('", ]}'))
+            record = unescape(record if ended else record.split('",', 1)[0].rstrip('", ]}')).replace("\n", " ")
         if record.strip():
             records.append(record)
     return records

@@ -39,6 +39,13 @@ def read(raw: bytes, limits: Limits | None = None) -> list[LogLine]:
     return list(LineReader([Log("x", io.BytesIO(raw))], PHRASES, limits, dense=[b"Decode batch"]))
 
 
+def test_a_break_that_is_escaped_twice_breaks_no_line() -> None:
+    record = b"[2025-03-08 12:29:13 TP3] Load weight begin. avail mem=21.63 GB"
+    lines = read(record + record + b"\\" * 9 + b'\\n",')
+    assert len(lines) == 2
+    assert all("\n" not in line.shown + line.text for line in lines)
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PARTS) | st.binary(max_size=20), max_size=40))
 def test_nothing_in_a_log_raises(tmp_path: Path, parts: list[bytes]) -> None:
