@@ -15,7 +15,7 @@ from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.progress import CaptureProgress
-from kvdiag.diagnosis.ledger.model import Ledger, Model
+from kvdiag.diagnosis.ledger.model import Ledger, Model, Pool
 from kvdiag.diagnosis.ledger.what_if import Change, Scenario, Starts, scenario_of
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.rules.judgements import (
@@ -26,6 +26,7 @@ from kvdiag.diagnosis.rules.judgements import (
     has_window,
     is_in_command,
     kv_dtype,
+    looks_capped,
     no_feasible_fraction,
     speaks_of_late_release,
     stated_fraction,
@@ -314,7 +315,7 @@ def eight_bit_kv(case: Case) -> Remedy | None:
     format, or a cap sets the pool."""
     if is_npu(case):
         return None
-    if cap(case) is not None:
+    if cap(case) is not None or looks_capped(case):
         return None  # --max-total-tokens sets the pool: smaller tokens would only leave more free
     effect = priced(case, Change(kv_cache_dtype="fp8_e4m3"))
     note = ""
@@ -347,12 +348,57 @@ def remedies(*offers: Remedy | None) -> tuple[Remedy, ...]:
     return tuple(offer for offer in offers if offer is not None)
 
 
-def knob(case: Case, flag: str, direction: Direction, to: str | None = None, cost: str = "", note: str = "") -> Remedy:
+def knob(
+    case: Case,
+    flag: str,
+    direction: Direction,
+    to: str | None = None,
+    cost: str = "",
+    note: str = "",
+    effect: dict[str, Effect] | None = None,
+) -> Remedy:
     """A remedy on any other flag, with its present value where the launch tells."""
     name = flag.lstrip("-").replace("-", "_")
     now = case.launch.value(name) if flag.startswith("--") else None
     before = None if now is None or isinstance(now, list | dict) else str(now)
-    return Remedy(flag, direction, before=before, to=to, cost=cost, note=note)
+    return Remedy(flag, direction, before=before, to=to, effect=effect or {}, cost=cost, note=note)
+
+
+ROWS = 256
+"""Requests at once that a table of a default length is cut down to: what few servers exceed."""
+
+
+def fewer_rows(case: Case, need: Bytes) -> Remedy | None:
+    """A shorter table of requests, where nobody set its length and it takes a good part of what is missing.
+
+    The table lies outside the static budget: its memory is free again, and the pool stays as it is.
+    """
+    limits, free = case.limits, case.free_at_end
+    booked = [x.taken(Pool.REQUEST_TABLE, model=Model.TARGET) for x in case.ledgers]
+    table = min((size for size in booked if size is not None), default=None)
+    if table is None or limits is None or not limits.max_running_requests or not limits.context_len:
+        return None
+    given = case.launch.number_of("max_running_requests") is not None
+    if given or limits.max_running_requests < 2 * ROWS or (case.launch.number_of("dp_size") or 1) > 1:
+        return None
+    shorter = Bytes(ROWS * (limits.context_len + 4) * 4)
+    freed = Bytes(table - shorter)
+    if 4 * freed < need:
+        return None
+    effect = priced(case, Change(max_running_requests=ROWS)) or {}
+    if not effect and free is not None:
+        ends = (round(x / GIB, 4) for x in (free.available + freed, free.available + freed - PRINT))
+        after, low = ends
+        effect = {"free_gib": Effect(to_gib(free.available, 4), after, low, round(after + PRINT / GIB, 4))}
+    return knob(
+        case,
+        "--max-running-requests",
+        Direction.SET,
+        to=str(ROWS),
+        cost=f"It costs concurrency: more than {ROWS} requests wait.",
+        note=f"The table of requests shrinks from {format_gib(table)} to {format_gib(shorter)}; the pool stays.",
+        effect=effect,
+    )
 
 
 def more_ranks(case: Case) -> Remedy:

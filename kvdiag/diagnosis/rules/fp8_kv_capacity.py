@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.kv_pool import KVCacheDtype, KVPoolAllocated
 from kvdiag.diagnosis.rules._pricing import ACCURACY, cell, cell_lines, eight_bit_kv, remedies
-from kvdiag.diagnosis.rules.judgements import cap, fullest, is_eight_bit, is_short, kv_dtype
+from kvdiag.diagnosis.rules.judgements import cap, fullest, is_eight_bit, is_short, kv_dtype, looks_capped
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
@@ -37,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     batch = fullest(case)
     full = batch is not None and (batch.usage or 0) >= case.thresholds.usage_full
-    if (not is_short(case) and not full) or cap(case) is not None:
+    if (not is_short(case) and not full) or cap(case) is not None or looks_capped(case):
         return
     yield Finding(
         summary=f"An 8-bit KV cache would hold up to twice the tokens ({each} now); {ACCURACY}",

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.ledger.model import Moment
 from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._formulas import wanted as free_wanted
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import fewer_rows, knob, lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
@@ -56,6 +56,7 @@ def check(case: Case) -> Iterator[Finding]:
             + cite(after, begin),
             remedies=remedies(
                 lower_fraction(case, need),
+                fewer_rows(case, need),
                 knob(case, "--max-total-tokens", Direction.SET, cost="It costs KV tokens above the cap."),
             ),
             severity=Severity.ADVICE if calm else Severity.WARNING,

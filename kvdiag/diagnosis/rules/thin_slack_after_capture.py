@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._formulas import wanted as free_wanted
-from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import fewer_rows, knob, lower_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import cap, capture_overflow, is_thin
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
@@ -55,6 +55,7 @@ def check(case: Case) -> Iterator[Finding]:
         evidence=cite(free, case.opening, case.after_pool),
         remedies=remedies(
             lower_fraction(case, need),
+            fewer_rows(case, need),
             knob(case, "--max-total-tokens", Direction.LOWER, cost="It costs KV tokens.")
             if cap(case) is not None
             else None,

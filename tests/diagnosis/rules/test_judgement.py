@@ -387,3 +387,56 @@ def test_memory_that_comes_back_beside_a_round_pool_is_another_programs() -> Non
     found = {f["rule"] for f in launch["findings"]}
     assert "loader-memory-still-referenced" not in found
     assert "--max-total-tokens may set the pool" in launch["verdict"]
+
+
+SHORT = """[2025-03-08 12:29:21 TP0] Load weight end. type=Qwen2ForCausalLM, dtype=torch.bfloat16, avail mem=6.09 GB, \
+mem usage=15.54 GB.
+[2025-03-08 12:29:21 TP0] KV Cache is allocated. #tokens: 46611, K size: 1.42 GB, V size: 1.42 GB
+[2025-03-08 12:29:21 TP0] Memory pool end. avail mem=2.09 GB
+[2025-03-08 12:29:21 TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=1.45 GB
+[2025-03-08 12:29:28 TP0] Capture cuda graph end. Time elapsed: 7.23 s. avail mem=0.53 GB. mem usage=0.93 GB.
+[2025-03-08 12:29:29 TP0] max_total_num_tokens=46611, chunked_prefill_size=2048, max_prefill_tokens=16384, \
+max_running_requests={rows}, context_len={context}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "context", "command", "free"),
+    [
+        (2049, 131_072, "", 1.4055),
+        (2049, 4_096, "", None),  # a table of 32 MiB is not what is missing
+        (128, 131_072, "", None),
+        (2049, 131_072, "python3 -m sglang.launch_server --model-path m --max-running-requests 2049\n", None),
+    ],
+)
+def test_a_long_table_of_requests_that_nobody_asked_for_is_given_back(
+    rows: int, context: int, command: str, free: float | None
+) -> None:
+    launch = launch_of(command + SHORT.format(rows=rows, context=context))
+    (thin,) = [f for f in launch["findings"] if f["rule"] == "thin-slack-after-capture"]
+    offers = {r["flag"]: r for r in thin["remedies"]}
+    assert "--mem-fraction-static" in offers
+    assert offers.get("--max-running-requests", {}).get("effect", {}).get("free_gib", {}).get("to") == free
+
+
+def test_a_cap_that_may_set_the_pool_promises_no_tokens_to_smaller_ones() -> None:
+    launch = launch_of(
+        "[2026-05-23 07:41:00] KV Cache is allocated. #tokens: 20480, K size: 1.25 GB, V size: 1.25 GB\n"
+        "[2026-05-23 07:41:05] max_total_num_tokens=20480, max_running_requests=128, context_len=131072,"
+        " available_gpu_mem=48.49 GB\n"
+    )
+    assert "--kv-cache-dtype" not in {r["flag"] for f in launch["findings"] for r in f["remedies"]}
+    assert "fp8-kv-capacity" not in {f["rule"] for f in launch["findings"]}
+
+
+def test_what_was_free_before_the_pool_is_not_what_stays_free() -> None:
+    launch = launch_of(
+        "python3 -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --mem-fraction-static 0.85\n"
+        "Load weight end. elapsed=8.01 s, type=Qwen3MoeForCausalLM, dtype=torch.bfloat16, avail mem=62.08 GB,"
+        " mem usage=16.41 GB.\n"
+        "KV Cache is allocated. #tokens: 549277, K size: 25.14 GB, V size: 25.14 GB\n"
+        "Capture cuda graph end. Time elapsed: 26.12 s.\n"
+        "The server is fired up and ready to roll!\n"
+    )
+    assert launch["levers"]
+    assert all(lever["free_gib"] is None for lever in launch["levers"])

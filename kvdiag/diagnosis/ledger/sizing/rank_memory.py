@@ -10,6 +10,8 @@ from kvdiag.diagnosis.launches import FAILURES, Launch
 from kvdiag.diagnosis.ledger.model import Basis, KVPool, Ledger, Model, Moment, Pool, Reading
 from kvdiag.diagnosis.ledger.sizing.inputs import RankMemory
 
+_BEFORE_POOLS = (Moment.DISTRIBUTED_BEGIN, Moment.DISTRIBUTED_END, Moment.WEIGHTS_BEGIN, Moment.WEIGHTS_END)
+
 
 def rank_memory(launch: Launch, ledger: Ledger) -> RankMemory:
     """The readings of one rank. A build that prints its own memory profile gives both of the sizing exactly."""
@@ -107,7 +109,7 @@ def _lowest(readings: Sequence[Reading], pool_end: Reading | None) -> float | No
 
 def _end(launch: Launch, ledger: Ledger) -> float | None:
     """The last start-up reading, where the start went through: a summary, a ready line, or an untroubled capture."""
-    if ledger.closing is None:
+    if ledger.closing is None or ledger.closing.moment in _BEFORE_POOLS:
         return None
     captured = ledger.closing.moment is Moment.CUDA_GRAPH_END and not launch.has(*FAILURES)
     if launch.has(ServerLimits) or launch.has(FiredUp) or captured:
