@@ -137,7 +137,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("prompt", ("input_value=",), r"(\binput_value=)(.{4,400}?)(?=, input_type=)", "[{length} characters]",
             r"none|true|false|-?[\d.]+|\[\d+ characters\]"),
     Pattern("prompt", ("-d '{", '-d "{', "--data"),
-            r"(\s(?:-d|--data(?:-raw|-binary|-ascii)?)[ =]{1,3}[\"'])(\{.{8,})", "[{length} characters]"),
+            r"(\s(?:-d|--data(?:-raw|-binary|-ascii)?)[ =]{1,3})([\"']\{.{8,})", "[{length} characters]"),
     Pattern("prompt", ("ReqInput(text=[", "output_strs=[", "decoded_texts=["),
             r"((?:ReqInput\(text|output_strs|decoded_texts)=\[)([\"'].{8,})", "{length} characters]"),
     Pattern("prompt", (", out=",), r"(^.{0,80}\bin=)(.*, out=.*)", "[{length} characters]"),
@@ -332,7 +332,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             tail=r"[=:]\s{0,3}(?:[|>][+-]?\d?)?\s{0,4}\\{0,4}$"),
     Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"),
             r"(^\s{0,8}\\{0,3}[\"'])([^\"'\\]{2,400})(?=\\{0,3}[\"'])", "[secret]", _EMPTY, True,
-            after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))=\s{0,4}$",
+            after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))\s{0,2}=\s{0,4}$",
             tail=r"=\s{0,4}$"),
     Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"), _BROKEN, "[secret]", _EMPTY, True,
             after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))"
