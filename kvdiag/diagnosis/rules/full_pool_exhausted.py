@@ -26,14 +26,18 @@ def check(case: Case) -> Iterator[Finding]:
     if batch is None or batch.usage is None or batch.usage < case.thresholds.usage_full:
         return
     idle_window = batch.swa_usage is not None and batch.swa_usage < case.thresholds.swa_idle
+    held = batch.preallocated_usage or 0.0
+    promised = held >= batch.usage / 2  # a decode node keeps room for requests whose KV still arrives
+    several = "s" if batch.running != 1 else ""
     yield Finding(
         summary=f"The KV pool is full (usage {batch.usage:.2f})"
-        + (f" at {batch.running} running requests" if batch.running else ""),
+        + (f" at {batch.running} running request{several}" if batch.running else "")
+        + (f": {held:.2f} of it is kept for requests that still arrive" if promised else ""),
         why="The GPU has not overflowed: the pool's tokens are all in use.",
         evidence=(Evidence(batch.line, "token usage", batch.usage),),
         severity=Severity.WARNING if idle_window or case.launch.has(Retraction) else Severity.ADVICE,
         remedies=remedies(
-            fewer_requests(case),
+            fewer_requests(case) if batch.running != 1 or promised else None,  # one cannot be fewer
             None
             if flag_is_given(case, "enable_hierarchical_cache")
             else knob(

@@ -440,3 +440,26 @@ def test_what_was_free_before_the_pool_is_not_what_stays_free() -> None:
     )
     assert launch["levers"]
     assert all(lever["free_gib"] is None for lever in launch["levers"])
+
+
+@pytest.mark.parametrize(
+    ("running", "kept", "said", "lowers"),
+    [
+        (1, "", "at 1 running request", False),  # one cannot be fewer
+        (
+            1,
+            "pre-allocated usage: 0.88, #prealloc-req: 44, ",
+            "0.88 of it is kept for requests that still arrive",
+            True,
+        ),
+        (6, "", "at 6 running requests", True),
+    ],
+)
+def test_a_full_pool_says_what_fills_it(running: int, kept: str, said: str, lowers: bool) -> None:
+    launch = launch_of(
+        f"[2026-04-20 22:54:04 DP28] Decode batch, #running-req: {running}, #token: 364032, token usage: 1.00, {kept}"
+        "cuda graph: True, gen throughput (token/s): 11.87, #queue-req: 0\n"
+    )
+    (full,) = [f for f in launch["findings"] if f["rule"] == "full-pool-exhausted"]
+    assert said in full["summary"]
+    assert ("--max-running-requests" in {r["flag"] for r in full["remedies"]}) is lowers
