@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.serving import Retraction
+from kvdiag.diagnosis.events.serving import DecodeBatch, Retraction
 from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, remedies
 from kvdiag.diagnosis.rules.judgements import flag_is_given, fullest
 from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, rule
@@ -26,7 +26,7 @@ def check(case: Case) -> Iterator[Finding]:
     if batch is None or batch.usage is None or batch.usage < case.thresholds.usage_full:
         return
     idle_window = batch.swa_usage is not None and batch.swa_usage < case.thresholds.swa_idle
-    held = batch.preallocated_usage or 0.0
+    held = (batch.preallocated_usage if isinstance(batch, DecodeBatch) else None) or 0.0
     promised = held >= batch.usage / 2  # a decode node keeps room for requests whose KV still arrives
     several = "s" if batch.running != 1 else ""
     yield Finding(
