@@ -311,10 +311,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(?=\\{0,3}[\"']?,\s{0,20}\\{0,3}[\"']?[Nn]ame\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?" + _SECRET_NAME
             + r"\b)", "[secret]", _EMPTY + _SPECIAL_TOKEN),
     # The name on one line and the value on the next: lists of arguments, environments in YAML and JSON, broken lines.
-    Pattern("token", (*_KEY_LITERALS, "password", "passwd", "secret", "token"),
-            r"(^\s{0,8}\\{0,3}[\"'])([^\"'\\]{2,400})(?=\\{0,3}[\"'])", "[secret]", _EMPTY, True,
-            after=r"(?:^|[^A-Za-z0-9])(?:api[_-]?key|password|passwd|(?:[a-z]{1,20}[_-]?)?(?:secret|token))\s{0,2}=\s{0,4}$",
-            tail=r"=\s{0,4}$"),
     Pattern("token", (*_KEY_LITERALS, "-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential",
             "--auth"),
             r"(^\s{0,12}[\"']?)((?!--)[^\s\"'\\]{2,400})(?=[\"']?(?:\s|$))", "[secret]", _EMPTY, True,

@@ -34,7 +34,6 @@ PASTED = {
     "yaml arguments, a token": (f"- --hf-token\n- {S}", S),
     "json arguments": (f'"args": [\n    "--api-key",\n    "{S}",\n    "--tp", "8"\n]', S),
     "json arguments on one line": (f'["--model-path", "x", "--api-key", "{S}", "--tp", "8"]', S),
-    "a call broken behind a name": (f"server_args=ServerArgs(model_path='m', api_key=\n'{S}', tp_size=1)", S),
     "json arguments, a token": (f'["--hf-token", "{S}"]', S),
     "arguments over lines of a shell": (f"python -m sglang.launch_server \\\n  --api-key \\\n  {S} \\\n  --tp 8", S),
     "a block scalar": (f"HF_TOKEN: |-\n  {S}", S),
