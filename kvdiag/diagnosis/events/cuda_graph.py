@@ -131,7 +131,7 @@ class GraphEnd(Event):
     literals=("graph bs [", "graph num tokens [", "Capture num tokens: ["),
     fields={"sizes": r"(?:bs|num tokens:?) \[([\d, ]*)\]", "kind": r"(num tokens|bs)"},
     samples={
-        "0.5.1..0.5.13": "Capture cuda graph bs [1, 2, 4, 8]",
+        "0.4.6..0.5.13": "Capture cuda graph bs [1, 2, 4, 8]",
         "0.5.2..0.5.13": "Capture cpu graph bs [1, 2, 4, 8]",
         "0.5.3..0.5.13": "Capture cuda graph num tokens [4, 8, 12, 16]",
         "0.5.11..0.5.13": "[BCG] Capture num tokens: [4, 8, 12, 16]",

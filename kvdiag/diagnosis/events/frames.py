@@ -111,7 +111,7 @@ _PYTHON = "python traceback of an SGLang process"
 @read_from(
     r"pin_memory\.py|\.pin_memory\(|CachingHostAllocator|cudaHostAlloc|cudaHostRegister",
     literals=("pin_memory.py", ".pin_memory(", "CachingHostAllocator", "cudaHostAlloc", "cudaHostRegister"),
-    excludes=("server_args=",),
+    excludes=("server_args=", "cudaHostRegister failed"),
     constants={"site": "pinned_host"},
     samples=('  File "/usr/lib/python3/torch/utils/data/_utils/pin_memory.py", line 98, in pin_memory',),
     source=_PYTHON,
@@ -156,3 +156,14 @@ class Frame(Event):
     """One frame; `site` says what the code at work was."""
 
     site: str
+
+
+@read_from(
+    r'^ *File "[^"]{0,300}/sglang/srt/[^"]{1,200}", line \d+, in ',
+    literals=("/sglang/srt/",),
+    samples=('  File "/sglang/python/sglang/srt/mem_cache/memory_pool_host.py", line 240, in init_kv_buffer',),
+    source=_PYTHON,
+    fallback=True,
+)
+class OtherFrame(Event):
+    """A frame in SGLang's code at no place that tells more: it shows whose traceback it is, where its head is cut."""

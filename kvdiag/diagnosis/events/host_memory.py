@@ -258,14 +258,17 @@ class HostMemoryShort(Event):
 )
 @read_from(
     r"cudaErrorHostMemoryAlreadyRegistered|CUDA error: OS call failed or operation not supported on this OS"
-    r"|Failed to CUDA host alloc",
+    r"|Failed to CUDA host alloc|cudaHostRegister failed",
+    fields={"wanted": r"cudaHostRegister failed .*size=(\d+)"},
     constants={"what": "pinned memory"},
     samples=(
+        "RuntimeError: cudaHostRegister failed (rc=1, invalid argument) for ptr=0x7f0000000000 size=531470745600; host"
+        " buffer is not pinned and device transfers may silently return stale data.",
         "CUDA error: part or all of the requested memory range is already mapped: cudaErrorHostMemoryAlreadyRegistered",
         "RuntimeError: CUDA error: OS call failed or operation not supported on this OS",
         "node0:312:1044 [0] NCCL WARN Failed to CUDA host alloc 4194304 bytes",
     ),
-    source="CUDA, NCCL",
+    source="CUDA, NCCL; sglang/srt/mem_cache: host pools",
 )
 class HostOutOfMemory(Event):
     """RAM, or what may be pinned of it, ran out: not GPU memory. `wanted` in bytes."""

@@ -72,3 +72,8 @@ def test_lines_of_no_release_narrow_nothing(read: Read, start: Start) -> None:
 def test_the_name_of_a_folder_is_no_release(read: Read, start: Start) -> None:
     folder = "Config file not found at /root/.virtualenvs/sglang-0.5.6/lib/python3.10/site-packages/triton/E=8.json"
     assert read(f"{folder}\n{start()}")[-1].release["exact"] is None
+
+
+def test_the_sizes_to_capture_are_no_sign_of_a_late_release(read: Read) -> None:
+    [launch] = read("[2025-07-14 05:48:44] Capture cuda graph bs [1, 2, 4, 8]\n")
+    assert (launch.release["from"], launch.release["before"]) == ("0.4.6", "0.5.14")

@@ -263,3 +263,13 @@ def test_a_reading_from_before_a_capture_is_not_set_against_what_was_asked_for()
         " PyTorch but unallocated.\n"
     )
     assert "39.00 GiB free" not in launch["verdict"]
+
+
+def test_a_host_buffer_that_is_not_pinned_is_no_device_memory() -> None:
+    launch = launch_of(
+        BEGUN + TRACE + "RuntimeError: cudaHostRegister failed (rc=1, invalid argument) for ptr=0x6f6388400000"
+        " size=531470745600; host buffer is not pinned and device transfers may silently return stale data.\n"
+    )
+    (found,) = launch["findings"]
+    assert found["rule"] == "not-device-memory" and "494.97 GiB were asked for at once" in found["summary"]
+    assert launch["failure"]["kind"] == "host_oom"
