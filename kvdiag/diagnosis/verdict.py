@@ -151,7 +151,7 @@ def _begins_a_traceback(failure: Failure | None) -> bool:
 def _where(case: Case) -> str:
     """When it failed, in words; "" where the log does not show it."""
     failure, reached = case.outcome.failure, case.outcome.stage
-    stage = failure.stage if failure is not None and failure.stage is not None else reached
+    stage = failure.stage if failure is not None else reached  # what was reached may be another process's, later
     launch = case.launch
     if stage is Stage.WEIGHTS and reached in (None, Stage.ARGUMENTS, Stage.DISTRIBUTED):
         loads = any(frame.site == "load" for frame in launch.each(Frame))

@@ -54,3 +54,21 @@ def test_where_a_log_ends_is_told_only_of_one_that_begins_with_a_start() -> None
 def test_ranks_that_no_argument_tells_are_a_lower_bound(text: str, said: str) -> None:
     head = render(diagnose(Log("log", io.BytesIO(text.encode()))), "text").splitlines()[0]
     assert said in head and ("at least" in head) == ("at least" in said)
+
+
+def test_the_end_of_a_traceback_shows_whose_it_is() -> None:
+    frame = '  File "{path}/mem_cache/memory_pool_host.py", line 240, in init_kv_buffer\n    return torch.empty(\n'
+    error = "RuntimeError: CUDA error: invalid argument\n"
+    launch = launch_of(frame.format(path="/app/python/sglang/srt") + error)
+    assert (launch["outcome"], launch["failure"]["message"]) == ("failed", error.strip())
+    assert diagnose(Log("log", io.BytesIO((frame.format(path="/app") + error).encode()))).is_sglang is False
+
+
+def test_what_another_process_does_later_is_not_where_it_failed() -> None:
+    launch = launch_of(
+        "(WorkerDict pid=11) RuntimeError: CUDA error: an illegal memory access was encountered\n"
+        "(WorkerDict pid=11) [2025-05-23 18:02:42] Received sigquit from a child process. It usually means the child"
+        " failed.\n"
+        "(WorkerDict pid=12) Capturing batches (avail_mem=28.99 GB): 100%|#####| 23/23 [00:08<00:00,  2.81it/s]\n"
+    )
+    assert launch["verdict"].startswith("Failed. It ended")
