@@ -181,7 +181,7 @@ class _Inquest:
         """The earliest; words that are often dealt with give way to a plain cause that follows within seconds."""
         first = min(roots, key=self._order)
         if isinstance(first, _OFTEN_DEALT_WITH):
-            plain = [e for e in roots if not isinstance(e, _OFTEN_DEALT_WITH)]
+            plain = [e for e in roots if not isinstance(e, _OFTEN_DEALT_WITH) and not _is_bare_capture(e)]
             next_one = min(plain, key=self._order, default=first)
             if self._order(next_one)[0] - self._order(first)[0] <= CHAIN_S:
                 return next_one
@@ -391,6 +391,11 @@ class _Inquest:
 
 def _is_echo(event: Event) -> bool:
     return isinstance(event, ExceptionRaised) and (event.kind or "").rsplit(".", 1)[-1] in _ECHOES
+
+
+def _is_bare_capture(event: Event) -> bool:
+    """Whether it says that a capture failed and not why: then the error above it does."""
+    return isinstance(event, CaptureFailed) and not event.whole_reason
 
 
 def _near(one: LogLine, two: LogLine) -> bool:

@@ -261,7 +261,8 @@ def raise_above(case: Case, minimum: float | None) -> Remedy | None:
     What stays outside is what SGLang's own defaults leave, or half of what the weights leave where that is less.
     """
     if minimum is None or minimum >= 1:
-        return raise_fraction(case, None)
+        is_at_its_end = (stated_fraction(case) or 0) >= case.thresholds.fraction_hopeless
+        return None if is_at_its_end else raise_fraction(case, None)
     share = 0.0
     if case.opening_size:
         slack = case.thresholds.weights_slack * case.wanted_range[1]

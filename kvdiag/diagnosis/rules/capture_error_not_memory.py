@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from textwrap import shorten
 
 from kvdiag.diagnosis.rules._pricing import prefill_graph_knobs, remedies
-from kvdiag.diagnosis.rules.judgements import capture_errors, free_at
+from kvdiag.diagnosis.rules.judgements import capture_errors, capture_reason, free_at
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     free = free_at(case, failed[0].line)
     left = "" if free is None else f" with {format_gib(free)} free"
-    reason = shorten(failed[0].reason or "", 200, placeholder=" …")
+    reason = shorten(capture_reason(case, failed[0]).partition("Possible solutions:")[0], 200, placeholder=" …")
     piecewise = "Piecewise CUDA Graph failed" in failed[0].line.text
     why = (
         "SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs, --disable-cuda-graph) for every"

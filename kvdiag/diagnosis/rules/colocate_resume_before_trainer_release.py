@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.events.platform import MemorySaver
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
 @rule(severity=Severity.CRITICAL, unless=(judgements.without_trainer,))
 def check(case: Case) -> Iterator[Finding]:
-    loading = judgements.unmapped_in_load(case)
-    found = [e for e in case.launch.each(MemorySaver) if e.call not in (None, "malloc", "pause") and e not in loading]
+    found = judgements.unmapped_in_resume(case)
     if not found:
         return
     yield Finding(

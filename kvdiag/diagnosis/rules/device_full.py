@@ -25,7 +25,7 @@ from kvdiag.diagnosis.rules._pricing import OTHERS, lower_fraction, remedies, sm
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
-_WHO = {"communication": "NCCL", "driver": "the driver", "allocator": "the allocator", "metal": "Metal"}
+_WHO = {"communication": "NCCL", "driver": "the driver", "allocator": "PyTorch's allocator", "metal": "Metal"}
 _ELSEWHERE = (Stage.WEIGHTS, Stage.KV_CACHE, Stage.CUDA_GRAPH)
 
 
@@ -47,7 +47,8 @@ def check(case: Case) -> Iterator[Finding]:
         why = "Nothing of this server is on the card yet, so that another process holds it."
         offers = remedies(Remedy(OTHERS, Direction.REMOVE, cost="It costs the other program its GPU."))
     else:
-        told = f"GPU memory ran out, past PyTorch's allocator: {who} was refused memory, without a figure{left}"
+        past = "" if sign.by == "allocator" else ", past PyTorch's allocator"
+        told = f"GPU memory ran out{past}: {who} was refused memory, without a figure{left}"
         why = "What the pool leaves has to hold kernels, communicators and a batch's temporaries."
         offers = remedies(
             lower_fraction(case, judgements.missing(case, free)),

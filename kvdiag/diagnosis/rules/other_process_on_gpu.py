@@ -28,8 +28,8 @@ from kvdiag.diagnosis.units import format_gib, to_gib
 def check(case: Case) -> Iterator[Finding]:
     for oom in judgements.overflows(case):
         foreign = judgements.foreign_memory(case, oom)
-        if foreign is None or judgements.is_trainers(case, oom):
-            continue
+        if foreign is None or judgements.is_trainers(case, oom) or judgements.unmapped_in_resume(case):
+            continue  # the other process is the trainer, or it overflowed itself
         yield Finding(
             summary=f"Another process holds {format_gib(foreign)} of GPU {oom.gpu if oom.gpu is not None else 0}",
             why="What it holds is missing from the budget and from the slack.",

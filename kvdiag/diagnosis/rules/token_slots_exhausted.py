@@ -44,7 +44,7 @@ def check(case: Case) -> Iterator[Finding]:
             knob(case, "--swa-full-tokens-ratio", Direction.RAISE, cost="It costs full-attention tokens.")
             if window
             else None,
-            more_conservative(case),
+            more_conservative(case) if found else None,  # it counts tokens, not requests
         ),
     )
 

@@ -372,3 +372,84 @@ def test_an_error_without_words_is_told_with_its_place(words: str, told: str) ->
         f"AssertionError{words}\n"
     )
     assert [f["summary"] for f in launch["findings"]] == [f"It ended, and not for want of memory: AssertionError{told}"]
+
+
+def remedies_of(launch: dict[str, Any]) -> dict[str, str | None]:
+    return {remedy["flag"]: remedy["to"] for finding in launch["findings"] for remedy in finding["remedies"]}
+
+
+@pytest.mark.parametrize(("ranks", "to"), [((0, 1), None), ((0, 1, 2, 3), "8")])
+def test_two_ranks_of_a_fragment_tell_no_size(ranks: tuple[int, ...], to: str | None) -> None:
+    line = (
+        "[2026-04-16 01:02:09 TP{rank}] CUDA out of memory. Tried to allocate 24.00 MiB. GPU {rank} has a total"
+        " capacity of 47.37 GiB of which 4.31 MiB is free.\n"
+    )
+    loading = "Multi-thread loading shards:  50% Completed | 71/142 [00:12<00:12,  5.66it/s]\n"
+    assert remedies_of(launch_of(loading + "".join(line.format(rank=n) for n in ranks)))["--tp-size"] == to
+
+
+@pytest.mark.parametrize(("fraction", "raised"), [("0.99", False), ("0.5", True)])
+def test_a_fraction_at_its_end_is_not_raised(fraction: str, raised: bool) -> None:
+    launch = launch_of(
+        "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=" + fraction + "\n"
+    )
+    assert ("--mem-fraction-static" in remedies_of(launch)) == raised
+    assert "--tp-size" in remedies_of(launch)
+
+
+def test_a_full_request_table_is_not_told_to_estimate_tokens() -> None:
+    launch = launch_of(
+        "RuntimeError: alloc_req_slots runs out of memory. Please set a smaller number for `--max-running-requests`."
+        " self.req_to_token_pool.available_size()=1, num_reqs=2,\n"
+    )
+    assert set(remedies_of(launch)) == {"--max-running-requests"}
+
+
+def test_a_capture_that_names_no_reason_has_that_of_the_error_above() -> None:
+    begun = "[2026-03-01 10:00:10 TP0] Capture target prefill CUDA graph begin. backend=breakable\n"
+    error = "NotImplementedError: Breakable CUDA graph is not compatible with memory saver mode\n"
+    bare = "Exception: Capture prefill CUDA graph failed\n"
+    (found,) = launch_of(begun + error + bare)["findings"]
+    assert found["summary"].endswith(error.strip())
+    assert rules_of(launch_of(begun + bare)) == set()
+
+
+def test_a_reason_ends_before_the_printed_advice() -> None:
+    launch = launch_of(
+        "Exception: Capture cuda graph failed: ptxas fatal Possible solutions: 1. set --mem-fraction-static\n"
+    )
+    (found,) = launch["findings"]
+    assert found["summary"].endswith("not for want of memory: ptxas fatal")
+
+
+def test_the_allocators_own_word_is_not_said_to_be_past_it() -> None:
+    trace = "[2026-03-01 10:00:10 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+    for error, past in (
+        ("torch.OutOfMemoryError: CUDA out of memory", False),
+        ("RuntimeError: CUDA error: out of memory", True),
+    ):
+        (found,) = launch_of(trace + error + "\n")["findings"]
+        assert ("past PyTorch's allocator" in found["summary"]) == past
+
+
+OWN = (
+    " Of the allocated memory 312.00 MiB is allocated by PyTorch, and 1.00 MiB is reserved by PyTorch but unallocated."
+)
+LISTED = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 4 has a total capacity of 79.18 GiB of"
+    " which 835.81 MiB is free. Process 11 has 522.00 MiB memory in use. Process 12 has 49.48 GiB memory in use."
+)
+
+
+def test_which_listed_process_is_the_servers_own_is_not_guessed() -> None:
+    trace = "[2026-03-01 10:00:10 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+    assert "other-process-on-gpu" in rules_of(launch_of(trace + LISTED + OWN + "\n"))
+    assert "other-process-on-gpu" not in rules_of(launch_of(trace + LISTED + "\n"))
+
+
+def test_the_trainer_beside_the_engine_is_no_foreign_process() -> None:
+    resumed = (
+        "[torch_memory_saver.cpp] cudaError error: 2 (out of memory)  file=csrc/core.cpp func=resume line=182\n"
+        "[TP1] Scheduler hit an exception: Traceback (most recent call last):\n"
+    )
+    assert rules_of(launch_of(resumed + LISTED + OWN + "\n")) == {"colocate-resume-before-trainer-release"}

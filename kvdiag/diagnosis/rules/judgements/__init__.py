@@ -38,6 +38,7 @@ from kvdiag.diagnosis.rules.judgements.captures import (
     CaptureOverflow,
     capture_errors,
     capture_overflow,
+    capture_reason,
     is_invalid_argument,
     is_prefill_graph,
     missing,
@@ -72,6 +73,7 @@ from kvdiag.diagnosis.rules.judgements.overflows import (
     trainer_beside,
     transient,
     unmapped_in_load,
+    unmapped_in_resume,
 )
 from kvdiag.diagnosis.rules.judgements.places import (
     TRACEBACK_LINES,
@@ -144,6 +146,7 @@ __all__ = [
     "card_line",
     "capture_errors",
     "capture_overflow",
+    "capture_reason",
     "cause_of_room",
     "cause_of_transient",
     "checkpoint_share",
@@ -233,6 +236,7 @@ __all__ = [
     "trainer_beside",
     "twice_the_ranks",
     "unmapped_in_load",
+    "unmapped_in_resume",
     "transient",
     "uneven_stages",
     "unified_device",

@@ -38,11 +38,11 @@ def twice_the_ranks(case: Case) -> str | None:
     """Twice the tensor-parallel size as a value to set; None where the log does not tell the size.
 
     Of a fragment the highest rank may not be the last: what it makes is taken for the size where it is one, a power of
-    two.
+    two. TP0 and TP1 speak in any group, so that two ranks tell nothing.
     """
     size = ranks_in_tensor_group(case)
     known = case.launch.number_of("tp_size") is not None or bool(case.launch.commands)
-    return str(2 * size) if known or (size > 1 and size & (size - 1) == 0) else None
+    return str(2 * size) if known or (size > 2 and size & (size - 1) == 0) else None
 
 
 def stages_in_pipeline(case: Case) -> int:

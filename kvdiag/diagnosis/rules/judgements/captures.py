@@ -107,15 +107,28 @@ def capture_errors(case: Case) -> list[CaptureFailed]:
     """Failed captures that have nothing to do with memory."""
     kept = []
     for event in case.launch.each(CaptureFailed):
+        reason = event.whole_reason or capture_reason(case, event)
+        if not reason:
+            continue  # neither a shortage nor anything else is told
         free = free_at(case, event.line)
         short = free is not None and free < case.thresholds.memory_is_short
-        if _SHORTAGE.search(event.whole_reason.lower()) or (short and not _is_plain_fault(event.whole_reason)):
+        if _SHORTAGE.search(reason.lower()) or (short and not _is_plain_fault(reason)):
             continue
         near = memory_ran_out(case)
         if near is not None and abs(near.line.number - event.line.number) <= TRACEBACK_LINES:
             continue
         kept.append(event)
     return kept
+
+
+def capture_reason(case: Case, event: CaptureFailed) -> str:
+    """Why a capture failed: as its line says, else the error that the launch ended with, if it stands beside it."""
+    told = event.reason or event.whole_reason
+    failure = case.outcome.failure
+    if told or failure is None or not failure.lines or failure.lines[0].place == event.line.place:
+        return told
+    beside = failure.lines[0].file == event.line.file
+    return failure.message if beside and abs(failure.lines[0].number - event.line.number) <= TRACEBACK_LINES else ""
 
 
 def _is_plain_fault(reason: str) -> bool:

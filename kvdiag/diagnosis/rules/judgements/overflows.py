@@ -60,6 +60,12 @@ def unmapped_in_load(case: Case) -> list[MemorySaver]:
     ]
 
 
+def unmapped_in_resume(case: Case) -> list[MemorySaver]:
+    """Pages that the memory saver could not have again, when the engine was to go on beside a trainer."""
+    loading = unmapped_in_load(case)
+    return [e for e in case.launch.each(MemorySaver) if e.call not in (None, "malloc", "pause") and e not in loading]
+
+
 def _is_hosts(case: Case, full: DeviceFull) -> bool:
     return full.by == "driver" and site(case, full) == "pinned_host"
 
@@ -216,7 +222,10 @@ def transient(case: Case) -> DeviceOutOfMemory | None:
         return None
     if not is_small(held_unused(oom), oom.tried) or is_draft_start(case, oom):
         return None
-    return oom if stage(case, oom) in (Stage.SERVING, Stage.WARMUP, None) else None
+    fell = stage(case, oom)
+    if fell is None and unmapped_in_resume(case):
+        return None  # beside a trainer no batch need be at work
+    return oom if fell in (Stage.SERVING, Stage.WARMUP, None) else None
 
 
 def room_for(case: Case, tried: Bytes | None, free: Bytes | None) -> Bytes | None:
@@ -308,7 +317,7 @@ def foreign_memory(case: Case, oom: DeviceOutOfMemory) -> Bytes | None:
         sizes.remove(oom.own)
     elif sizes:
         needed = (oom.allocated or 0) + (oom.reserved_unallocated or 0)
-        mine = min((s for s in sizes if s >= needed), default=max(sizes))
+        mine = min((s for s in sizes if s >= needed), default=max(sizes)) if needed else max(sizes)
         sizes.remove(mine)
     foreign = [size for size in sizes if size >= case.thresholds.foreign_memory]
     if not foreign and not oom.processes:
