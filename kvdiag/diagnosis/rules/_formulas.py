@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvdiag.diagnosis.ledger.sizing.inputs import SMALL
 from kvdiag.diagnosis.rules.judgements import reserve
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
@@ -29,6 +30,8 @@ def wanted(case: Case) -> str:
         return f"wanted = {limits.free_wanted_shared:g} × {gib(case.card)}, as the host lives in the same memory"
     if case.card >= card:
         return f"wanted = {full} on cards from {gib(card)}"
+    if most < limits.free_wanted_least:
+        return f"wanted = {SMALL:g} × {gib(case.card)}, as the card is small"
     if most <= limits.free_wanted_least:
         return f"wanted = {least}, the least on any card"
     return f"wanted = {full} × {gib(case.card)} / {gib(card)}"

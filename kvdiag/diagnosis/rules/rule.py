@@ -297,8 +297,8 @@ class Case:
         if self.card is not None:
             shared = unified_device(self.launch) is not None
             return self.wanted_on(self.card), self.thresholds.wanted_on(self.card, shared)
-        least = self.card_at_least
-        return self.wanted_on(least or Bytes(0)), self.thresholds.free_wanted
+        least = max(self.thresholds.free_wanted_least, self.wanted_on(self.card_at_least or Bytes(0)))
+        return least, self.thresholds.free_wanted
 
     def wanted_on(self, card: Bytes) -> Bytes:
         """Free memory wanted on a card of this size."""

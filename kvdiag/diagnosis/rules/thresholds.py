@@ -83,7 +83,7 @@ class Thresholds:
     free_wanted_card: Bytes = _size(
         60, 8, 1024, "the smallest card on which all of `free_wanted` is wanted; less below"
     )
-    free_wanted_least: Bytes = _size(1.5, 0, 64, "never less is wanted, however small the card")
+    free_wanted_least: Bytes = _size(1.5, 0, 64, "never less is wanted, or a fifth of a smaller card")
     free_wanted_shared: float = _share(0.2, "of a memory that host and GPU share, wanted free there at the end")
     thin_share: float = _share(0.5, "less than this share of what is wanted is thin")
     room_share: float = _times(2.4, 1, 100, "more than this multiple of what is wanted is room to use")

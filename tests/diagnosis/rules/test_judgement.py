@@ -56,7 +56,7 @@ max_running_requests=4096, context_len=40960, available_gpu_mem={free} GB
 
 
 @pytest.mark.parametrize(
-    ("card", "wanted"), [("139.10", 5.0), ("60.00", 5.0), ("24.00", 2.0), ("16.00", 1.5), ("7.50", 1.5)]
+    ("card", "wanted"), [("139.10", 5.0), ("60.00", 5.0), ("24.00", 2.0), ("16.00", 1.5), ("7.50", 1.5), ("3.20", 0.64)]
 )
 def test_wanted_free_memory_follows_the_card(card: str, wanted: float) -> None:
     assert to_gib(case_of(READY.format(card=card, free="3.00")).wanted_free) == pytest.approx(wanted)
