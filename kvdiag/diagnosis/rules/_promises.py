@@ -63,6 +63,7 @@ _BESIDE = {  # flags that the sizing does not know, and what they act on
     "enable_eplb": f"{_NOT_IN_LOG} how evenly experts can be spread is not in the log.",
 }
 _NOTHING = "It moves no KV tokens."
+_OF_DRAFT_STATES = ("max_running_requests", "speculative_num_draft_tokens")
 
 
 def completed(case: Case, remedy: Remedy) -> Remedy | None:
@@ -146,6 +147,8 @@ def _words(case: Case, name: str, effect: dict[str, Effect], answer: Scenario | 
         return ""
     if answer is not None and answer.refused is None:
         return "By SGLang's own arithmetic it moves neither tokens nor free memory here."
+    if name in _OF_DRAFT_STATES and any(ledger.mamba_speculative for ledger in case.ledgers):
+        return "The states of draft tokens shrink with it; what of that becomes KV tokens is not predicted."
     if name.startswith("hicache_") and any(short.free is not None for short in case.launch.each(HostMemoryShort)):
         return "What all ranks may take together is not predicted."
     if name in _BESIDE:

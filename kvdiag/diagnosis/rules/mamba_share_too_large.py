@@ -22,7 +22,7 @@ from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import PRINT, cell, knob, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, to_gib
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 SLOTS_PER_REQUEST = 5  # the most a release reserves for one request
 
@@ -31,6 +31,9 @@ SLOTS_PER_REQUEST = 5  # the most a release reserves for one request
 def check(case: Case) -> Iterator[Finding]:
     pool = case.launch.first(MambaPool)
     ledger = next((x for x in case.ledgers if x.mamba_size and x.kv_size), None)
+    if pool is not None and ledger is not None and (ledger.mamba_speculative or 0) > (ledger.kv_size or 0):
+        yield _drafts(case, ledger, pool)
+        return
     wanted = case.launch.number_of("max_running_requests")
     if (
         pool is None
@@ -77,6 +80,28 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         confidence=Confidence.LIKELY,
         stake=to_gib(freed) or 0.0,
+    )
+
+
+def _drafts(case: Case, ledger: Ledger, pool: MambaPool) -> Finding:
+    """States that are kept for draft tokens take more than all keys and values."""
+    size = Bytes(ledger.mamba_speculative or 0)
+    return Finding(
+        summary=f"States of draft tokens take {format_gib(size)} beside {format_gib(ledger.kv_size or Bytes(0))}"
+        " of KV cache",
+        why="Every request that may run keeps a state for each draft token, used or not.",
+        evidence=cite(pool, figure="mamba_slots", value=ledger.mamba_slots),
+        remedies=remedies(
+            knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait."),
+            knob(
+                case,
+                "--speculative-num-draft-tokens",
+                Direction.LOWER,
+                cost="It costs speed: fewer tokens are proposed at once.",
+            ),
+        ),
+        confidence=Confidence.LIKELY,
+        stake=to_gib(size) or 0.0,
     )
 
 

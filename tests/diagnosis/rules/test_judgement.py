@@ -463,3 +463,18 @@ def test_a_full_pool_says_what_fills_it(running: int, kept: str, said: str, lowe
     (full,) = [f for f in launch["findings"] if f["rule"] == "full-pool-exhausted"]
     assert said in full["summary"]
     assert ("--max-running-requests" in {r["flag"] for r in full["remedies"]}) is lowers
+
+
+def test_states_of_draft_tokens_that_outgrow_the_cache_are_named() -> None:
+    launch = launch_of(
+        "[2026-10-02 00:39:31] Load weight begin. avail mem=93.77 GB\n"
+        "[2026-10-02 00:39:40] Mamba Cache is allocated. max_mamba_cache_size: 64, conv_state size: 0.07GB, ssm_state"
+        " size: 3.05GB intermediate_ssm_state_cache size: 48.75GB intermediate_conv_window_cache size: 0.43GB\n"
+        "[2026-10-02 00:39:41] KV Cache is allocated. #tokens: 295950, K size: 4.52 GB, V size: 4.52 GB\n"
+        "[2026-10-02 00:39:41] Memory pool end. avail mem=21.57 GB\n"
+    )
+    (share,) = [f for f in launch["findings"] if f["rule"] == "mamba-share-too-large"]
+    assert "49.18 GiB beside 9.04 GiB" in share["summary"]
+    notes = {r["flag"]: r["note"] for r in share["remedies"]}
+    assert set(notes) == {"--max-running-requests", "--speculative-num-draft-tokens"}
+    assert all("states of draft tokens shrink" in note for note in notes.values())
