@@ -252,9 +252,10 @@ def layout_in_words(launch: Mapping[str, Any]) -> str:
 def gpus_in_words(launch: Mapping[str, Any], count: int, name: str) -> str:
     """How many GPUs the log shows: "8 × H200"; "1 of 3 GPUs in the log" where the arguments tell of more."""
     sizes, seen = launch.get("parallel") or {}, launch.get("parallel_seen") or []
-    all_of_them = 1 if seen else (sizes.get("tp") or 1) * (sizes.get("pp") or 1)
+    all_of_them = (sizes.get("tp") or 1) * (sizes.get("pp") or 1)
     if count < all_of_them:
-        return f"{count} of {all_of_them} × {name} in the log" if name else f"{count} of {all_of_them} GPUs in the log"
+        whole = f"{'at least ' if seen else ''}{all_of_them}"  # by the highest number that a rank's prefix has
+        return f"{count} of {whole} × {name} in the log" if name else f"{count} of {whole} GPUs in the log"
     bound = "at least " if (launch.get("gpu") or {}).get("at_least") else ""
     return f"{bound}{count} × {name or 'GPU'}"
 

@@ -49,6 +49,7 @@ def test_where_a_log_ends_is_told_only_of_one_that_begins_with_a_start() -> None
         (f"python -m sglang.launch_server --model-path m --tp-size 8\n{LOADED}", "1 of 8 GPUs in the log"),
         (f"python -m sglang.launch_server --model-path m\n{LOADED}", " 1 × GPU"),
         (LOADED.replace(" TP0]", "]"), " 1 × GPU"),
+        (LOADED.replace(" TP0]", " TP5]"), "1 of at least 6 GPUs in the log · at least 6 TP ranks seen"),
     ],
 )
 def test_ranks_that_no_argument_tells_are_a_lower_bound(text: str, said: str) -> None:
