@@ -28,9 +28,11 @@ _ESCAPE: Final = (
 )
 _ESCAPE_TEXT: Final = lazy(_ESCAPE)
 _ESCAPE_BYTES: Final = lazy(_ESCAPE.encode())
-_WRITTEN: Final = lazy(r"(?:\^\[|\\x1b|\\033|\\u001[bB]|\\e)\[[0-9;]{0,16}[A-Za-z]")
+_WRITTEN: Final = lazy(r"(?:\^\[|\\x1b|[\\#]033|\\u001[bB]|\\e|[\u241b\ufffd])\[[0-9;]{0,16}[A-Za-z]")
 # Colour codes whose ESC was lost on the way: "[2m...[0m [31mERROR[0m". A duration such as "[1m20s" is none.
-_LOST: Final = lazy(r"\[(?:[0-9]|2[1-9]|0[1-9]|[34][0-9]|9[0-7]|10[0-7]|[34]8;5;\d{1,3})(?:;\d{1,3}){0,4}m(?![\d ]\d)")
+_LOST: Final = lazy(
+    r"\[(?:[0-9]|2[1-9]|0[1-9]|[34][0-9]|9[0-7]|10[0-7]|[34]8;5;\d{1,3})(?:;\d{1,3}){0,4}m(?![\d ]\d)|\[m$"
+)
 _CONTROL_TEXT: Final = lazy(
     r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\ufeff\xad\u200b-\u200e\u200f\u2028\u2029\x85"
     r"\u061c\u202a-\u202e\u2060-\u2064\u2066-\u2069]"  # marks that are not seen, or turn the text behind them
@@ -143,10 +145,9 @@ def clean(text: str) -> str:
         text = _CONTROL_TEXT.sub("", text)
     if not text.isascii():
         text = text.translate(_LOOKALIKE_TEXT)
-    text = _LOST.sub("", text)
-    if "[[" in text or "\\" in text or "^[" in text:
+    if "[[" in text or "\\" in text or "#033[" in text or "\u241b" in text or "\ufffd" in text:
         text = _WRITTEN.sub("", text)
-    return text
+    return _LOST.sub("", text)
 
 
 def without_escapes(block: bytes) -> bytes:

@@ -53,7 +53,7 @@ def exceptions_of(launch: Launch) -> list[Raised]:
         if key not in found:
             if len(found) >= MAX_EXCEPTIONS:
                 continue
-            found[key] = Raised(kind, message, frames=_frames(trace))
+            found[key] = Raised(kind, message, frames=_frames(trace, event.line))
         one = found[key]
         one.count += 1
         if rank and rank not in one.ranks:
@@ -63,14 +63,18 @@ def exceptions_of(launch: Launch) -> list[Raised]:
     return list(found.values())
 
 
-def _frames(trace: LogLine | None) -> tuple[str, ...]:
-    """The innermost frames of a traceback, as far as its lines were kept."""
+def _frames(trace: LogLine | None, ended: LogLine) -> tuple[str, ...]:
+    """The innermost frames of a traceback: of the lines behind its head, or of a long one those above its end."""
     if trace is None:
         return ()
+    texts = trace.following(80)
+    end = next((number for number, text in enumerate(texts) if _HEAD.match(text)), None)
+    if end is None and trace.file == ended.file and ended.number - trace.number > len(texts) // 2:
+        texts = ended.preceding(80)
+        begin = max((number for number, text in enumerate(texts) if "Traceback (most recent" in text), default=0)
+        texts = texts[begin:]
     found = []
-    for text in trace.following(80):
-        if _HEAD.match(text):
-            break
+    for text in texts[:end]:
         frame = _FRAME.match(text.strip())
         if frame is not None:
             found.append(f"{frame[1]}, line {frame[2]}" + (f", in {frame[3]}" if frame[3] else ""))

@@ -34,6 +34,7 @@ _FEW: Final = 2 << 10  # bytes kept behind a line that is neither long nor speak
 _LONG: Final = 400
 _BEGINNING: Final = 40  # characters that tell where in a line its message begins
 _BEFORE: Final = 4 << 10  # of an overlong line, kept before a phrase
+_ABOVE: Final = 4 << 10  # bytes kept before a line that speaks of trouble: the frames that an exception ends
 _BEFORE_NEXT: Final = 512  # of a line, kept for the masking of the next: a secret's name may end it
 
 # A line as SGLang prints it and nothing else on it: most lines by far.
@@ -98,6 +99,10 @@ class LogLine:
             return self.after[:count] if any(word in text for text in self.after) else ()
         return self.after.texts(count) if self.after.may_hold(word) else ()
 
+    def preceding(self, count: int) -> tuple[str, ...]:
+        """The texts of the physical lines before one of trouble, at most `count` and what 4 KiB hold; else ()."""
+        return () if isinstance(self.after, tuple) else self.after.above(count)
+
 
 @dataclass
 class FileInfo:
@@ -130,11 +135,19 @@ def _is_dressed(raw: bytes) -> bool:
 class Following:
     """The lines after one, decoded when they are asked for."""
 
-    __slots__ = ("_before", "_carriers", "_is_cut", "_masker", "_raw", "_rest")
+    __slots__ = ("_above", "_before", "_carriers", "_is_cut", "_masker", "_raw", "_rest")
 
     def __init__(
-        self, rest: str, raw: bytes, masker: Masker | None, carriers: set[str], before: bytes, is_cut: bool
+        self,
+        rest: str,
+        raw: bytes,
+        masker: Masker | None,
+        carriers: set[str],
+        before: bytes,
+        is_cut: bool,
+        above: bytes = b"",
     ) -> None:
+        self._above = above
         self._rest, self._raw, self._masker, self._carriers, self._before = rest, raw, masker, carriers, before
         self._is_cut = is_cut  # the file ends with them and has no line end there
 
@@ -159,6 +172,12 @@ class Following:
         """The texts up to the first line with SGLang's own prefix: what the line before may go on with."""
         return self._texts(count, unprefixed=True)
 
+    def above(self, count: int) -> tuple[str, ...]:
+        """At most `count` texts of the lines before; () once the lines are forgotten."""
+        lines = self._above.split(b"\n")[-count:] if self._above else []
+        found = [_message_of(clean(decode(raw.rstrip(b"\r").rpartition(b"\r")[2])), self._carriers)[0] for raw in lines]
+        return tuple(self._masker.mask_block(found) if self._masker is not None else found)
+
     def _texts(self, count: int, *, unprefixed: bool) -> tuple[str, ...]:
         if count <= 0 or not self._raw and not self._rest:
             return ()
@@ -174,7 +193,7 @@ class Following:
 
     def forget(self) -> None:
         """Gives the memory back."""
-        self._raw, self._rest, self._before = b"", "", b""
+        self._raw, self._rest, self._before, self._above = b"", "", b"", b""
 
 
 class LineReader:
@@ -545,7 +564,12 @@ class _Page:
         if len(behind) >= most:
             behind = behind[: behind.rfind(b"\n") + 1] or behind
         is_cut = not ahead and 0 <= line_end < len(data) - 1 <= line_end + most and data[-1:] != b"\n"
-        following = Following(rest, behind, self._masker, self.carriers, raw[-_BEFORE_NEXT:], is_cut)
+        above = b""
+        if trouble:
+            begin = stop - len(raw)
+            above = data[max(0, begin - _ABOVE) : max(0, begin - 1)]
+            above = above[above.find(b"\n") + 1 :] if begin > _ABOVE else above
+        following = Following(rest, behind, self._masker, self.carriers, raw[-_BEFORE_NEXT:], is_cut, above)
         self._reader._remember(following, trouble)
         return following
 

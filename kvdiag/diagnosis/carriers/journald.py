@@ -61,8 +61,12 @@ def _export(text: str) -> Peeled | None:
     return Peeled(text[found.end() :]) if found else None
 
 
+def _export_again(text: str) -> Peeled | None:
+    return Peeled(text.removeprefix("MESSAGE=")) if text.startswith("MESSAGE=") else None
+
+
 SHORT = Carrier("journald", LETTERS | frozenset("["), _short)
 FULL = Carrier("journald", LETTERS, _full)
 ISO = Carrier("journald", DIGITS, _iso)
-EXPORT = Carrier("journald", frozenset("M"), _export)
+EXPORT = Carrier("journald", frozenset("M"), _export, _export_again)
 SYSLOG = Carrier("syslog", frozenset("<"), _syslog)

@@ -11,7 +11,7 @@ from typing import Any
 from kvdiag.diagnosis.carriers.carrier import Carrier, Peeled
 
 _MESSAGES = ("log", "MESSAGE", "message", "msg", "event", "line", "text", "textPayload", "@message", "_raw", "content",
-             "body")  # fmt: skip
+             "body", "Log", "LogMessage", "LogEntry")  # fmt: skip
 _NESTS = ("jsonPayload", "record", "fields", "result", "data", "attributes")
 _CLOCKS = ("time", "timestamp", "@timestamp", "ts", "asctime", "date", "__REALTIME_TIMESTAMP", "datetime")
 _PODS = ("pod_name", "pod", "instance", "container_name", "CONTAINER_NAME")

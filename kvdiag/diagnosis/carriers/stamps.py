@@ -10,6 +10,7 @@ from kvdiag.diagnosis.lazy import lazy
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|NOTICE)"
 _ISO = r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|[+-]\d\d:?\d\d| UTC)?"
 _TAIL = lazy(rf"{_ISO} (\S{{1,512}}) (?=\[)")  # aws logs tail: time, stream
+_TAIL_AGAIN = lazy(rf"{_ISO} ([\w$.-]{{1,200}}/[\w/\[\]$.-]{{0,300}}\w) ")
 _LOKI = lazy(rf"{_ISO} (\{{[^{{}}\n]{{0,2000}}\}}) ")
 _TS = lazy(rf"(?:{MONTHS}) [ \d]\d (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?) ")
 _LOGGING = lazy(
@@ -34,6 +35,23 @@ def _stamp(text: str) -> Peeled | None:
     return None
 
 
+def _stamp_again(text: str) -> Peeled | None:
+    """The same where lines have such a stamp, so that those of a traceback need not look printed."""
+    if (known := _stamp(text)) is not None:
+        return known
+    for pattern in (_TAIL_AGAIN, _PLAIN):
+        if found := pattern.match(text):
+            return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
+    return None
+
+
+def _short_again(text: str) -> Peeled | None:
+    if (known := _short(text)) is not None:
+        return known
+    found = _TS.match(text)
+    return Peeled(text[found.end() :], found[1]) if found else None
+
+
 def _short(text: str) -> Peeled | None:
     found = _TS.match(text)
     if found and LOOKS_PRINTED.match(text, found.end()):
@@ -52,5 +70,5 @@ def peel_head(text: str) -> str:
     return text
 
 
-STAMP = Carrier("stamped", DIGITS, _stamp)
-SHORT = Carrier("stamped", LETTERS, _short)
+STAMP = Carrier("stamped", DIGITS, _stamp, _stamp_again)
+SHORT = Carrier("stamped", LETTERS, _short, _short_again)

@@ -9,7 +9,9 @@ from kvdiag.diagnosis.lazy import lazy
 
 _STRING = lazy(r'"((?:[^"\\]|\\.)*)"?,?\s*\]?\}?,?\s*$')
 _PYTHON = lazy(r"'((?:[^'\\]|\\.)*)'?,?\s*\]?\s*$")
-_KEYED = lazy(r'"(?:text|data|output|log|logs|stdout|stderr|lines?)": *\[?\s*(?=")')
+_KEYED = lazy(
+    r'"(?:text|data|output|[Ll]og|logs|stdout|stderr|lines?|@?message|msg|MESSAGE|textPayload)": *\[?\s*(?=")'
+)
 
 
 def unescape(text: str) -> str:
