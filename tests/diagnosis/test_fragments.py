@@ -73,3 +73,8 @@ def test_what_another_process_does_later_is_not_where_it_failed() -> None:
         "(WorkerDict pid=12) Capturing batches (avail_mem=28.99 GB): 100%|#####| 23/23 [00:08<00:00,  2.81it/s]\n"
     )
     assert launch["verdict"].startswith("Failed. It ended")
+
+
+def test_a_remark_on_the_cache_is_no_line_that_was_not_understood() -> None:
+    launch = launch_of(LOADED + "[2026-03-01 10:00:00 TP0] KV cache is forced as chunk cache for decode server\n")
+    assert launch["not_understood"] == []

@@ -270,6 +270,15 @@ class HostMemoryShort(Event):
     ),
     source="CUDA, NCCL; sglang/srt/mem_cache: host pools",
 )
+@read_from(
+    r"ibv_reg_mr\w* failed with error Cannot allocate memory",
+    constants={"what": "locked memory"},
+    samples=(
+        "node0:312:1044 [0] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate"
+        " memory",
+    ),
+    source="NCCL",
+)
 class HostOutOfMemory(Event):
     """RAM, or what may be pinned of it, ran out: not GPU memory. `wanted` in bytes."""
 

@@ -756,3 +756,31 @@ class PoolBelowContext(Event):
 )
 class DraftBudgetGuessed(Event):
     """The draft's share of the pool's budget is a guess by its layer count."""
+
+
+@read_from(
+    r"KV cache is forced as chunk cache|(?:Defaulting to|Loaded) KV cache scaling factors|KV cache dtype is not FP8"
+    r"|Set(?:ting)? NSA backends? (?:for|to) |explicitly set --kv-cache-dtype|fail to receive KV Cache transfer done",
+    literals=(
+        "KV cache is forced as chunk cache",
+        "KV cache scaling factors",
+        "KV cache dtype is not FP8",
+        "NSA backend",
+        "explicitly set --kv-cache-dtype",
+        "fail to receive KV Cache transfer done",
+    ),
+    samples=(
+        "KV cache is forced as chunk cache for decode server",
+        "Defaulting to KV cache scaling factors = 1.0 for all layers in TP rank 0 as an error occurred during loading.",
+        "Loaded KV cache scaling factors from /m/scales.json",
+        "Checkpoint has k_scale but KV cache dtype is not FP8. Ignoring k_scale for BMM1 (k_scale=1.00).",
+        "Set NSA backends for fp8_e4m3 KV Cache: prefill=flashmla_auto, decode=flashmla_kv.",
+        "Setting NSA backend to flashmla_decode for FP8 KV Cache.",
+        "When specifying --nsa-prefill-backend or --nsa-decode-backend, you should also explicitly set"
+        " --kv-cache-dtype (e.g., 'fp8_e4m3' or 'bfloat16').",
+        "Some requests fail to receive KV Cache transfer done signal after bootstrapping.",
+    ),
+    source="sglang/srt: server_args.py, model_loader, disaggregation",
+)
+class CacheRemark(Event):
+    """A remark on the KV cache that says nothing of its size."""

@@ -98,7 +98,7 @@ def _ended_it(case: Case, event: Event) -> bool:
 
 
 def _of_the_host(case: Case, host: HostOutOfMemory) -> Finding:
-    pinned, compiler = host.what == "pinned memory", host.what == "compiler"
+    pinned, compiler, locked = (host.what == what for what in ("pinned memory", "compiler", "locked memory"))
     asked = "" if host.wanted is None else f": {format_gib(host.wanted)} were asked for at once"
     tier = host_tier_knobs(case) if flag_is_given(case, "enable_hierarchical_cache", "hicache_size") else ()
     fewer_jobs = Remedy("MAX_JOBS", Direction.LOWER, cost="It costs time: kernels are compiled one after another.")
@@ -107,17 +107,19 @@ def _of_the_host(case: Case, host: HostOutOfMemory) -> Finding:
         why="Flags about GPU memory do not change what the host has.",
         evidence=cite(host, figure="wanted", value=host.wanted),
         remedies=(
-            CONTAINER_MEMORY,
-            *((_LOCKED,) if pinned else ()),
+            *((CONTAINER_MEMORY,) if not locked else ()),
+            *((_LOCKED,) if pinned or locked else ()),
             *((fewer_jobs,) if compiler else ()),
             *tier,
         ),
         severity=Severity.CRITICAL,
-        confidence=Confidence.LIKELY if pinned or compiler else Confidence.CERTAIN,
+        confidence=Confidence.LIKELY if pinned or compiler or locked else Confidence.CERTAIN,
     )
 
 
 def _what_failed(host: HostOutOfMemory) -> str:
     if host.what == "compiler":
         return "A compiler was killed while kernels were built: the host's memory ran out"
+    if host.what == "locked memory":
+        return "The network card could not register memory: no more pages may be locked"
     return "Pages of the host could not be pinned" if host.what == "pinned memory" else "The host's memory ran out"

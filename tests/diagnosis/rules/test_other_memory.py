@@ -273,3 +273,15 @@ def test_a_host_buffer_that_is_not_pinned_is_no_device_memory() -> None:
     (found,) = launch["findings"]
     assert found["rule"] == "not-device-memory" and "494.97 GiB were asked for at once" in found["summary"]
     assert launch["failure"]["kind"] == "host_oom"
+
+
+def test_memory_that_a_network_card_cannot_register_is_a_matter_of_locked_pages() -> None:
+    launch = launch_of(
+        BEGUN
+        + "node0:312:1044 [0] NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory\n"
+        + TRACE
+        + "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
+    )
+    (found,) = launch["findings"]
+    assert [r["flag"] for r in found["remedies"]] == ["ulimit -l"]
+    assert launch["failure"]["kind"] == "host_oom"

@@ -453,3 +453,14 @@ def test_the_trainer_beside_the_engine_is_no_foreign_process() -> None:
         "[TP1] Scheduler hit an exception: Traceback (most recent call last):\n"
     )
     assert rules_of(launch_of(resumed + LISTED + OWN + "\n")) == {"colocate-resume-before-trainer-release"}
+
+
+def test_a_dispatch_buffer_that_cannot_be_made_may_be_for_want_of_memory() -> None:
+    launch = launch_of(
+        "Capturing batches (bs=256 avail_mem=22.80 GB):   0%|          | 0/35 [00:02<?, ?it/s]\n"
+        "[2026-03-01 10:00:10 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3/dist-packages/deep_ep/buffer.py", line 153, in __init__\n'
+        "    self.runtime.sync(device_ids, ipc_handles, root_unique_id)\n"
+        "RuntimeError: Failed: CUDA error csrc/deep_ep.cu:279 'invalid argument'\n"
+    )
+    assert rules_of(launch) == set() and "not for want of memory" not in launch["verdict"]

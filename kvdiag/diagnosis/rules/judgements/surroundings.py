@@ -55,7 +55,7 @@ from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import FailureKind, Stage
 from kvdiag.diagnosis.rules.judgements.arguments import asks_for_offload, unified_device
 from kvdiag.diagnosis.rules.judgements.captures import capture_errors
-from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, pinned_host_memory, sites, stage
+from kvdiag.diagnosis.rules.judgements.overflows import free_at, memory_ran_out, pinned_host_memory, site, sites, stage
 from kvdiag.diagnosis.rules.judgements.places import is_before, last_before
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import Bytes
@@ -199,7 +199,8 @@ def other_cause(case: Case) -> Event | None:
     text = case.outcome.failure.message if case.outcome.failure is not None else ""
     if "out of memory" in f"{text} {sign.line.text}".lower():
         return None  # in words that nothing reads
-    if free is None and "invalid argument" in sign.line.text:
+    buffer = site(case, sign) == "dispatch_buffer"  # it may ask for more than a card has, and does not say for what
+    if (free is None or buffer) and "invalid argument" in sign.line.text:
         return None  # libraries report a shortage in these words as well
     if named is not None or raised is not None:
         return sign
