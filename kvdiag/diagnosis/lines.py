@@ -455,7 +455,7 @@ class _Page:
             text = text.rstrip()
             shown = segment[: plain.start(4)] + text
             if after is not None:
-                text = self._continued(text, False, after)
+                text = self._continued(text, after)
             yield LogLine(
                 self._file,
                 number,
@@ -519,7 +519,7 @@ class _Page:
                 rest = "\n".join(pieces[at + 1 :]) if several and last else ""
                 after = self._after(data, stop, ahead, rest, raw) if last else None
                 if after is not None:
-                    text = self._continued(text, peeled.cut, after)
+                    text = self._joined(text, data, stop, ahead) if peeled.cut else self._continued(text, after)
                 yield LogLine(
                     self._file, number, text, (prefix.clock if prefix else None) or peeled.clock,
                     prefix.rank if prefix else "", node,
@@ -536,12 +536,27 @@ class _Page:
             return True
         return after.is_empty and text.endswith((",", "=", ":"))
 
-    def _continued(self, text: str, cut: bool, after: Following) -> str:
+    def _joined(self, text: str, data: bytes, stop: int, ahead: bytes) -> str:
+        """The text with its other parts, where the carrier split it at a size."""
+        self._is_glued, cut, behind = False, True, data
+        begin = data.find(b"\n", stop) + 1
+        while cut and len(text) < self._limits.line_bytes:
+            if not 0 < begin < len(behind):
+                if behind is ahead or not ahead:
+                    break
+                behind, begin = ahead, 0
+            end = behind.find(b"\n", begin)
+            end = len(behind) if end < 0 else end
+            peeled = peel(clean(decode(behind[begin:end].rstrip(b"\r"))), self.carriers)
+            part = peeled.text.rstrip()
+            text += self._masker.mask_block([part], text[-_BEFORE_NEXT:])[0] if self._masker is not None else part
+            cut, begin = peeled.cut, end + 1
+            self._taken += 1
+        return text
+
+    def _continued(self, text: str, after: Following) -> str:
         """The text with what belongs to it on the next lines."""
         self._is_glued = False
-        if cut:  # the carrier split it at a size
-            self._taken = 1
-            return text + "".join(after.texts(1))
         text, self._taken = join_cut(text, after.unprefixed)
         starts = record_starts(text) if self._taken and may_be_glued(text) else []
         self._is_glued = bool(starts)

@@ -167,3 +167,13 @@ def test_a_multi_line_message_in_json_keeps_its_lines(read) -> None:
     message = f"[2025-03-08 12:29:13 TP3] Scheduler hit an exception: {traceback}"
     (line,) = read(json.dumps({"message": message}) + "\n" + json.dumps({"message": "next"}))
     assert line.following(3) == ("  File x", "ValueError: y", "next")
+
+
+@pytest.mark.parametrize("part", [8_192, 16_384])
+@pytest.mark.parametrize("size", [20_000, 31_000, 45_000])
+def test_a_line_that_a_runtime_split_into_many_parts_is_one(read, part: int, size: int) -> None:
+    text = f"server_args={{'model_path': '/m', 'x': '{'y' * size}', 'api_key': 'sekret0123', 'tp_size': 2}}"
+    parts = [text[at : at + part] for at in range(0, len(text), part)]
+    lines = [f"2025-03-08T12:29:13.1Z stderr {'F' if p is parts[-1] else 'P'} {p}" for p in parts]
+    (line,) = read("\n".join([*lines, ""]), phrases=[b"server_args=", b"tp_size"])
+    assert line.text.endswith("'api_key': '[api_key]', 'tp_size': 2}")
