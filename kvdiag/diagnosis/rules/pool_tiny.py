@@ -23,10 +23,11 @@ from kvdiag.diagnosis.rules.judgements import (
     cause_of_room,
     is_eight_bit,
     is_short,
+    looks_capped,
     may_raise_fraction,
     pool_by_usage,
 )
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Evidence, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_tokens
 
 
@@ -87,6 +88,9 @@ def _offers(case: Case) -> tuple[Remedy, ...]:
     has_spare = free is not None and free.available > case.wanted_range[1] and may_raise_fraction(case)
     return remedies(
         raise_by_room(case) if has_spare else None,
+        Remedy("--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")
+        if looks_capped(case)
+        else None,
         None if is_eight_bit(case) or case.tokens is None else eight_bit_kv(case),
     )
 

@@ -478,3 +478,27 @@ def test_states_of_draft_tokens_that_outgrow_the_cache_are_named() -> None:
     notes = {r["flag"]: r["note"] for r in share["remedies"]}
     assert set(notes) == {"--max-running-requests", "--speculative-num-draft-tokens"}
     assert all("states of draft tokens shrink" in note for note in notes.values())
+
+
+TINY = """[2025-09-28 17:07:10 TP0] Load weight begin. avail mem=94.63 GB
+[2025-09-28 17:07:10 TP0] Load weight end. type=GptOssForCausalLM, dtype=torch.bfloat16, avail mem=91.91 GB, \
+mem usage=2.72 GB.
+[2025-09-28 17:07:10 TP0] Using KV cache dtype: {dtype}
+[2025-09-28 17:07:10 TP0] KV Cache is allocated. #tokens: {tokens}, K size: 0.10 GB, V size: 0.10 GB
+[2025-09-28 17:07:10 TP0] Memory pool end. avail mem=89.83 GB
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tokens", "offered"),
+    [
+        ("torch.float8_e5m2", 4096, {"--max-total-tokens"}),
+        ("torch.bfloat16", 4096, {"--max-total-tokens"}),
+        ("torch.bfloat16", 4097, {"--kv-cache-dtype"}),
+        ("torch.float8_e5m2", 4097, set()),  # in 8 bits already, as its line says
+    ],
+)
+def test_a_tiny_pool_is_offered_what_can_make_it_larger(dtype: str, tokens: int, offered: set[str]) -> None:
+    launch = launch_of(TINY.format(dtype=dtype, tokens=tokens))
+    (tiny,) = [f for f in launch["findings"] if f["rule"] == "pool-tiny"]
+    assert {r["flag"] for r in tiny["remedies"]} == offered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
-from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
+from kvdiag.diagnosis.events.kv_pool import KVCacheDtype, KVPoolAllocated
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.ledger.sizing import unified
@@ -86,7 +86,10 @@ def decode_graph_flag(case: Case) -> str:
 
 
 def kv_dtype(case: Case) -> str | None:
-    """The KV cache's element type: as its pool's line has it, else as the argument asks."""
+    """The KV cache's element type: as its own line or the pool's has it, else as the argument asks."""
+    said = [event.dtype for event in case.launch.each(KVCacheDtype) if event.dtype and not event.draft]
+    if said:
+        return said[-1]
     for pool in case.launch.each(KVPoolAllocated):
         if pool.dtype:
             return pool.dtype

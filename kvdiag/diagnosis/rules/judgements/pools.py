@@ -259,8 +259,8 @@ def cause_of_room(case: Case) -> str | None:
 def looks_capped(case: Case) -> bool:
     """Whether --max-total-tokens may set the pool, where the log has no arguments: fewer tokens than the log's own
     count of what the memory holds, or a round count that takes far less than what stays free."""
-    tokens, free = case.tokens, case.free_at_end
-    if not tokens or free is None or not has_room(case):
+    tokens, free = case.tokens, case.free_at_end or case.after_pool
+    if not tokens or free is None or free.available <= case.thresholds.room_share * case.wanted_range[1]:
         return False
     if "max_total_tokens" in case.launch.arguments or case.launch.commands:
         return False
