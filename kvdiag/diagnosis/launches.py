@@ -61,19 +61,30 @@ class EventIndex:
     """
 
     def __init__(self, events: Sequence[Event]) -> None:
-        self._count, self._last = len(events), events[-1] if events else None
+        self._count = 0
+        self._last: Event | None = None
         self.by_kind: dict[type[Event], list[Event]] = {}
         self._places: dict[type[Event], array[int]] = {}
         self.by_rank: dict[str, list[Event]] = {}
+        self.extend(events)
+
+    def extend(self, events: Sequence[Event]) -> None:
+        """Takes in what stands behind the events that it covers; these are all of them."""
         self.rank_ids: tuple[str, ...] | None = None
         self._found: dict[tuple[type[Event], ...], list[Event]] = {}
-        for place, event in enumerate(events):
+        for place in range(self._count, len(events)):
+            event = events[place]
             kind = type(event)
             if kind not in self.by_kind:
                 self.by_kind[kind], self._places[kind] = [], array("L")
             self.by_kind[kind].append(event)
             self._places[kind].append(place)
             self.by_rank.setdefault(event.rank, []).append(event)
+        self._count, self._last = len(events), events[-1] if events else None
+
+    def begins(self, events: Sequence[Event]) -> bool:
+        """Whether it is the index of the first of these."""
+        return 0 < self._count < len(events) and self._last is events[self._count - 1]
 
     def covers(self, events: Sequence[Event]) -> bool:
         """Whether it is the index of these: a launch only adds events, or puts another in the last one's place."""
@@ -190,7 +201,9 @@ class Launch:
     @property
     def index(self) -> EventIndex:
         """The events by kind and by rank, as they stand now."""
-        if not self._index.covers(self.events):
+        if self._index.begins(self.events):
+            self._index.extend(self.events)
+        elif not self._index.covers(self.events):
             self._index = EventIndex(self.events)
         return self._index
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events import Matcher
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
+from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import Launch, split_launches
 from kvdiag.diagnosis.ledger.booking import _RankBook, book
 from kvdiag.diagnosis.ledger.model import KVPool
 from kvdiag.diagnosis.lines import LineReader, Log, LogLine
 from kvdiag.diagnosis.timeline import timeline
+from kvdiag.diagnosis.units import GIB, Bytes
 
 LINES = (
     "Load weight begin. avail mem=78.00 GB",
@@ -101,3 +103,39 @@ def test_lines_that_nothing_reads_are_not_all_kept() -> None:
         launch.add(NotUnderstood(line=LogLine(0, number, "avail mem=odd")))
     assert len(launch.each(NotUnderstood)) == 1_000
     assert launch.last_line is not None and launch.last_line.number == 4_999
+
+
+def begin(number: int, rank: str = "TP0") -> WeightsBegin:
+    line = LogLine(0, number, "Load weight begin. avail mem=7.00 GB", rank=rank)
+    return WeightsBegin(line=line, available=Bytes(7 * GIB))
+
+
+def bar(number: int, size: int) -> CaptureProgress:
+    line = LogLine(0, number, f"Capturing batches (bs={size} avail_mem=5.14 GB)")
+    return CaptureProgress(line=line, kind="batches", size=size, available=Bytes(5 * GIB), done=number, total=9)
+
+
+def test_an_index_takes_in_what_is_added() -> None:
+    launch = Launch()
+    launch.add(first := begin(1))
+    index = launch.index
+    launch.add(second := begin(2, "TP1"))
+    launch.add(third := begin(3))
+    assert launch.index is index
+    assert launch.each(WeightsBegin) == [first, second, third]
+    assert launch.each(WeightsBegin, rank="TP0") == [first, third]
+    assert launch.has(WeightsBegin)
+    assert not launch.has(CaptureProgress)
+
+
+def test_an_index_is_made_anew_where_an_event_stands_in_the_place_of_another_or_before_all() -> None:
+    launch = Launch()
+    launch.add(begin(1))
+    launch.add(bar(2, 48))
+    assert launch.each(CaptureProgress)[0].size == 48
+    launch.add(later := bar(3, 40))
+    launch.add(last := begin(4))
+    assert launch.each(CaptureProgress) == [later]
+    launch.events[:0] = [earlier := begin(0)]
+    assert launch.each(WeightsBegin)[0] is earlier
+    assert launch.each(WeightsBegin)[-1] is last
