@@ -356,6 +356,8 @@ class _Inquest:
                 return FailureKind.COMMUNICATION, text
             case MemorySaver():
                 return FailureKind.GPU_OOM, text
+            case AllocatorAssertion(what="captures_underway"):
+                return FailureKind.ASSERTION, text  # a cleared cache within a capture does it as well
             case DisguisedError():
                 return FailureKind.KERNEL, text
             case DiskFull() | SharedMemoryFull(in_weight_file=True):

@@ -448,7 +448,7 @@ def _oom(oom: DeviceOutOfMemory, lines: _Lines) -> dict[str, Any]:
         "tried_gib": to_gib(oom.tried),
         "capacity_gib": to_gib(oom.capacity),
         "free_gib": to_gib(oom.free),
-        "in_use_gib": to_gib(oom.in_use),
+        "in_use_gib": to_gib(oom.held),
         "allocated_gib": to_gib(oom.allocated),
         "reserved_unallocated_gib": to_gib(oom.reserved_unallocated),
         "private_pools_gib": to_gib(oom.private_pools),

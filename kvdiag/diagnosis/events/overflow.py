@@ -121,7 +121,7 @@ _HINT = (
 class DeviceOutOfMemory(Event):
     """The device's allocator could not serve a request. Sizes as PyTorch prints them (2-based units).
 
-    in_use     of this process, or of the only process listed
+    in_use     of the first process that the line names; `held` is this one's
     own        of this process, where the line says so
     processes  of every other process the driver sees; in containers one of them may be this one; `pids` beside
     """
@@ -145,6 +145,12 @@ class DeviceOutOfMemory(Event):
     def is_absurd(self) -> bool:
         """Whether the size asked for is a corrupted figure rather than a shortage."""
         return self.tried is not None and self.tried > _ABSURD
+
+    @property
+    def held(self) -> Bytes | None:
+        """What this process holds: as the line says, else what the only process listed does."""
+        alone = len(self.processes or ()) < 2
+        return self.own if self.own is not None else self.in_use if alone else None
 
     @property
     def process_sizes(self) -> tuple[Bytes, ...]:

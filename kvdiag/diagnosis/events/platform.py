@@ -66,10 +66,24 @@ class DesktopOnGPU(Event):
 
 @read_from(
     r"\((?:Megatron\w*|FSDP\w*|\w*Train\w*Actor|\w*TrainRayActor|ActorModel\w*) pid=|megatron/core/|/megatron/"
-    r"|verl/workers/(?:actor|fsdp)|torch/distributed/fsdp|deepspeed/runtime",
-    literals=("Megatron", "megatron", "FSDP", "Train", "ActorModel", "verl/workers/", "/fsdp", "deepspeed/runtime"),
+    r"|verl/workers/(?:actor|fsdp)|torch/distributed/fsdp|deepspeed/runtime|/(?:slime|miles)/(?:backends|utils)/",
+    literals=(
+        "Megatron",
+        "megatron",
+        "FSDP",
+        "Train",
+        "ActorModel",
+        "verl/workers/",
+        "/fsdp",
+        "deepspeed/runtime",
+        "/slime/",
+        "/miles/",
+    ),
     fields={"who": r"\((\w+) pid="},
-    samples=("(MegatronTrainRayActor pid=4242) ready",),
+    samples=(
+        "(MegatronTrainRayActor pid=4242) ready",
+        '  File "/root/slime/slime/utils/ppo_utils.py", line 672, in calculate_log_probs_and_entropy',
+    ),
     source="trainers that share the GPUs",
 )
 class TrainerLine(Event):

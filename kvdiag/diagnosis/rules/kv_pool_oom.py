@@ -47,7 +47,8 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]) or (sign.rank,),
         evidence=cite(sign, case.after_weights, case.opening, figure="tried_gib", value=to_gib(tried, 4)),
         remedies=remedies(
-            lower_fraction(case, need),
+            # The buffer that failed may be one of many, and the pool is to leave something beside it.
+            lower_fraction(case, judgements.room_for(case, tried, free) if need else need),
             knob(case, "--max-total-tokens", Direction.SET, cost="It costs KV tokens above the cap.")
             if place is None
             else knob(case, "--max-mamba-cache-size", Direction.SET, cost="It costs state slots."),

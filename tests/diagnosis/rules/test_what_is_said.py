@@ -464,3 +464,33 @@ def test_a_dispatch_buffer_that_cannot_be_made_may_be_for_want_of_memory() -> No
         "RuntimeError: Failed: CUDA error csrc/deep_ep.cu:279 'invalid argument'\n"
     )
     assert rules_of(launch) == set() and "not for want of memory" not in launch["verdict"]
+
+
+def test_the_frames_below_an_overflow_may_show_that_it_is_a_trainers() -> None:
+    launch = launch_of(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 58.15 GiB. GPU 0 has a total capacity of 139.81"
+        " GiB of which 47.69 GiB is free. Process 11 has 3.24 GiB memory in use. Including non-PyTorch memory, this process"
+        " has 88.83 GiB memory in use. Of the allocated memory 82.55 GiB is allocated by PyTorch, and 2.06 GiB is"
+        " reserved by PyTorch but unallocated.\n"
+        '  File "/root/slime/slime/utils/ppo_utils.py", line 672, in calculate_log_probs_and_entropy\n'
+    )
+    assert rules_of(launch) == {"trainer-logits-transient", "not-the-serving-engine"}
+
+
+def test_a_pool_that_lacks_one_small_buffer_is_given_more_than_that() -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/sglang/srt/mem_cache/memory_pool.py", line 600, in _create_buffers\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 MiB. GPU 0 has a total capacity of 23.52"
+        " GiB of which 13.00 MiB is free.\n"
+    )
+    (found,) = launch["findings"]
+    assert found["rule"] == "kv-pool-oom" and "By at least 0.043" in found["remedies"][0]["note"]
+
+
+def test_an_assertion_of_the_allocator_alone_is_no_shortage() -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        'RuntimeError: captures_underway.empty() INTERNAL ASSERT FAILED at "../c10/CUDACachingAllocator.cpp":2967\n'
+    )
+    assert launch["failure"]["kind"] == "assertion" and "memory ran out" not in launch["verdict"]
