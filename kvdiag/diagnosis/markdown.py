@@ -28,6 +28,7 @@ from kvdiag.diagnosis.text import (
     one_reading_in_words,
     overflow_in_words,
     overflowed_card,
+    printed_before,
     signed,
     summed,
     threshold_in_words,
@@ -100,6 +101,12 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         if has_one_reading(rank):
             yield escape(one_reading_in_words(rank, ids, failing, names))
             yield ""
+            rows = summed(printed_before(rank))
+            yield from ["| Before the reading | GiB | basis | lines |", "| --- | ---: | --- | --- |"] if rows else []
+            for row in rows:
+                where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
+                yield f"| {entry_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
+            yield from [""] if rows else []
             continue
         yield f"| Memory of {escape(whose_memory(ids, failing, apart))} | GiB | basis | lines |"
         yield "| --- | ---: | --- | --- |"

@@ -298,10 +298,20 @@ def one_reading_in_words(
     """The sentence in place of that table."""
     line = line_reference(rank.get("opening_line"), list(names))
     where = f" ({line})" if line else ""
+    rest = (
+        "what lines before it print is below"
+        if printed_before(rank)
+        else "what each step of the start took is not in it"
+    )
     return (
         f"Memory of {whose_memory(ids, failing)}: the log has one reading of free memory only,"
-        f" {rank['opening_gib']:.2f} GiB{where}; what each step of the start took is not in it."
+        f" {rank['opening_gib']:.2f} GiB{where}; {rest}."
     )
+
+
+def printed_before(rank: Mapping[str, Any]) -> list[Any]:
+    """What lines print of the memory that was taken before a rank's first reading."""
+    return [row for row in rank.get("earlier") or [] if row["basis"] == "printed"]
 
 
 def before_in_words(row: Mapping[str, Any]) -> str:
@@ -390,7 +400,10 @@ class _Terminal:
                 yield ""
                 continue
             if has_one_reading(rank):
-                yield printable(f"{one_reading_in_words(rank, ids, failing, self.names)}\n")
+                yield printable(one_reading_in_words(rank, ids, failing, self.names))
+                for row in summed(printed_before(rank)):
+                    yield self._row(entry_in_words(row), row["gib"], None, row["basis"], row["lines"])
+                yield ""
                 continue
             yield printable(f"Memory of {whose_memory(ids, failing, apart)}, GiB")
             for row in summed(rank["entries"]):

@@ -10,6 +10,7 @@ from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd, GraphSizes
 from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed
 from kvdiag.diagnosis.events.frames import Frame
+from kvdiag.diagnosis.events.host_memory import HostPool
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
@@ -171,7 +172,7 @@ def _cut(case: Case, lead: Finding | None) -> str:
     if case.launch.has_traffic:
         head = f"The log shows {_shown(case)}{': ' + facts if facts else ''}."
     elif stage is None or (stage is Stage.ARGUMENTS and not case.launch.server_args):
-        head = "The log shows no step of the start."
+        head = _host_memory(case) or "The log shows no step of the start."
     else:
         end = {Stage.WARMUP: "before the server says that it is ready"}.get(stage, _STAGES[stage])
         if stage is Stage.CUDA_GRAPH and not case.launch.has(*_CAPTURES):
@@ -186,6 +187,25 @@ def _cut(case: Case, lead: Finding | None) -> str:
     if facts or case.launch.has_traffic:
         return f"{head} Nothing in it asks for a change."
     return f"{head} No verdict on memory yet: send the {'rest of the' if case.launch.begins else 'whole'} log."
+
+
+def _host_memory(case: Case) -> str:
+    """What HiCache takes of the host, where a log shows nothing else of the start; "" where it does not."""
+    ranks: dict[str, int] = {}
+    for pool in case.launch.each(HostPool):
+        ranks[pool.rank] = ranks.get(pool.rank, 0) + (pool.size or 0)
+    least, most, together = min(ranks.values(), default=0), max(ranks.values(), default=0), sum(ranks.values())
+    if not most:
+        return ""
+    head = f"Of the start, the log shows only the host memory that HiCache takes: {most / 1e9:,.2f} GB"
+    if len(ranks) == 1:
+        return f"{head}{' on ' + next(iter(ranks)) if next(iter(ranks)) else ''}."
+    each = (
+        f" on each of the {len(ranks)} ranks in it"
+        if least == most
+        else f" at most on one of the {len(ranks)} ranks in it"
+    )
+    return f"{head}{each}, {together / 1e9:,.2f} GB together."
 
 
 _STEPS = (DistributedBegin, WeightsBegin, DistributedEnd, WeightsLoaded, PoolEnd, ServerLimits, *_CAPTURES)

@@ -88,5 +88,6 @@ def pool_name(pool: str) -> str:
 
 @register.filter
 def pool_entry(pool: str) -> str:
-    """The contract's pool in a sentence: "communicators"."""
-    return ENTRY_NAMES.get(pool, pool).lower()
+    """The contract's pool in a sentence: "communicators", "KV cache"."""
+    name = ENTRY_NAMES.get(pool, pool)
+    return name if name[:2].isupper() else name[:1].lower() + name[1:]

@@ -339,3 +339,17 @@ def test_a_table_shows_the_rank_whose_free_memory_the_verdict_tells_and_says_whi
     assert "3.43 GiB free" in text.split("\n\n")[0]
     assert " 3.43 " in table.split("Free")[1].splitlines()[0]
     assert " 22.91 " in table.split("First reading")[1].splitlines()[0]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_sizes_from_before_the_only_reading_are_shown(form: str) -> None:
+    log = (
+        b"Mamba Cache is allocated. max_mamba_cache_size: 48, conv_state size: 0.10GB, ssm_state size: 2.58GB\n"
+        b"KV Cache is allocated. dtype: torch.float8_e4m3fn, #tokens: 240128, K size: 1.37 GB, V size: 1.37 GB\n"
+        b"max_total_num_tokens=240128, max_running_requests=9, context_len=65536, available_gpu_mem=8.87 GB\n"
+    )
+    shown = render(diagnose(Log("log", io.BytesIO(log))), form)
+    assert "one reading of free memory only, 8.87 GiB (L3); what lines" in shown.replace("\\", "")
+    rows = [line.replace("|", " ").split() for line in shown.splitlines()]
+    assert ["Mamba", "state", "2.68", "printed", "L1"] in rows
+    assert ["KV", "cache", "2.74", "printed", "L2"] in rows

@@ -127,7 +127,7 @@ CASES = {case.slug: case.text for case in read_cases(TESTS / "cases")}
         ),
         (
             "control-tp2-graphs-11gb-left-healthy",
-            "The log ends after a capture of graphs: 11.17 GiB free. Nothing",
+            "The log ends while graphs are captured: 11.17 GiB free. Nothing",
         ),
         ("pp8-uneven-layers-small-pool-dsv31", "The log shows no step of the start. No verdict on memory yet:"),
     ],
@@ -313,3 +313,38 @@ def test_a_collective_that_timed_out_is_an_end(told: str, said: str) -> None:
     (launch,) = diagnose(Log("log", io.BytesIO(log.encode()))).document["launches"]
     assert launch["outcome"] == "failed"
     assert launch["verdict"] == f"Failed while the KV pool is made: {said}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "[2026-09-23 08:10:52 DP0 TP0] Allocating kv hierarchical KV host pool: 3423488 tokens, 153.81 GB host"
+            " memory.\n"
+            "[2026-09-23 08:10:52 DP1 TP1] Allocating kv hierarchical KV host pool: 3423488 tokens, 153.81 GB host"
+            " memory.\n"
+            "[2026-09-23 08:11:32 DP1 TP1] Allocating 35.25 GB host memory for DSA indexer (layout=page_first).\n"
+            "[2026-09-23 08:11:32 DP0 TP0] Allocating 35.25 GB host memory for DSA indexer (layout=page_first).\n",
+            "HiCache takes: 189.06 GB on each of the 2 ranks in it, 378.12 GB together. No verdict",
+        ),
+        (
+            "[2025-12-02 07:04:51 TP1] Allocating 40.00 GB host memory for hierarchical KV cache.\n"
+            "[2025-12-02 07:04:51 TP3] Allocating 30.00 GB host memory for hierarchical KV cache.\n",
+            "HiCache takes: 40.00 GB at most on one of the 2 ranks in it, 70.00 GB together. No verdict",
+        ),
+        (
+            "[2025-12-02 07:04:51] Allocating 40.00 GB host memory for hierarchical KV cache.\n",
+            "HiCache takes: 40.00 GB. No verdict",
+        ),
+    ],
+)
+def test_a_log_of_host_pools_alone_tells_what_they_take(lines: str, said: str) -> None:
+    verdict = diagnose(Log("log", io.BytesIO(lines.encode()))).document["launches"][-1]["verdict"]
+    assert verdict.startswith("Of the start, the log shows only the host memory that HiCache takes: ")
+    assert said in verdict
+
+
+def test_a_log_that_ends_with_a_capture_says_after_it() -> None:
+    assert launch_of(LOGS / "thin-slack-after-capture.silent.log")["verdict"].startswith(
+        "The log ends after a capture of graphs: 2.52 GiB free. Nothing"
+    )

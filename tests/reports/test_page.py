@@ -266,12 +266,23 @@ def test_the_strip_of_many_ranks_still_tells_the_odd_from_the_many() -> None:
 def test_one_reading_alone_is_a_sentence_on_the_page() -> None:
     made = with_ranks(2)
     for rank in made["launches"][0]["ranks"]:
-        rank |= {"entries": [], "free_gib": rank["opening_gib"]}
+        rank |= {"entries": [], "earlier": [], "free_gib": rank["opening_gib"]}
     page = ReportPage(made)
     assert page.budget_figure is None and page.waterfall_figure is None
     body = body_of(made)
     assert "The log has one reading of free memory of TP0, TP1 only" in body
+    assert "what each step of the start took is not in it." in body
     assert 'id="twin-budget"' not in body
+
+
+def test_sizes_from_before_the_only_reading_are_on_the_page() -> None:
+    made = with_ranks(2)
+    taken = {"pool": "kv_cache", "model": "target", "gib": 2.74, "basis": "printed", "lines": [2]}
+    for rank in made["launches"][0]["ranks"]:
+        rank |= {"entries": [], "earlier": [taken], "free_gib": rank["opening_gib"]}
+    body = body_of(made)
+    assert "what lines before it print is below." in body
+    assert "2.74 GiB was taken before the first reading (KV cache)" in body
 
 
 @pytest.mark.parametrize(
