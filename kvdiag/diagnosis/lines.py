@@ -17,6 +17,7 @@ from kvdiag.diagnosis.carriers.strings import unescape
 from kvdiag.diagnosis.decoding import clean, clean_block, decode
 from kvdiag.diagnosis.errors import UnreadableLog
 from kvdiag.diagnosis.harmless import BAR, Harmless
+from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.peaks import Peaks
@@ -44,6 +45,20 @@ _PLAIN: Final = re.compile(
 _TROUBLE: Final = re.compile(rb"Traceback|Error|rror:|xception|out of memory|[Kk]illed|SIGQUIT|died|exit code")
 _STRING_BREAK: Final = re.compile(r'(?<!\\)\\n(?:",?\s{0,40}"?)?')
 _STRING_END: Final = re.compile(r'(?<!\\)\\n",\s{0,40}"')
+# From one line to the next in what a collector answers on one line: Loki's pairs, CloudWatch's and others' objects.
+_PAIRS: Final = (
+    r'"(?:,\s{0,8}"(?!(?:message|line|log|textPayload)")\w{1,40}":\s{0,8}(?:\d{1,20}|"[^"\\]{0,200}")){0,6}\s{0,8}\}'
+)
+_ANSWER_BREAK: Final = lazy(
+    r'"\],\s{0,8}\["\d{10,20}",\s{0,8}"'
+    rf'|{_PAIRS},\s{{0,8}}\{{(?:\s{{0,8}}"\w{{1,40}}":\s{{0,8}}(?:\d{{1,20}}|"[^"\\]{{0,200}}"),){{0,6}}'
+    r'\s{0,8}"(?:message|line|log|textPayload)":\s{0,8}"'
+)
+_ANSWER_HEAD: Final = lazy(
+    r'^\{"[^\\]{0,2000}?(?:\[\["\d{10,20}",\s{0,8}"|"(?:message|line|log|textPayload)":\s{0,8}")'
+)
+_ANSWER_END: Final = lazy(rf'(?:"\]|{_PAIRS})\s{{0,8}}\].*$')
+_ANSWER_GOES_ON: Final = ('"],', "},")
 _NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
 
 
@@ -366,7 +381,7 @@ class _Page:
         begin = mark if mark >= 0 else low
         stop = min(stop, begin + self._limits.line_bytes)
         # A document on one line holds its lines as strings: the last one whole.
-        ended = data.rfind(b"\\n", end, stop)
+        ended = max(data.rfind(mark, end, stop) for mark in (b"\\n", b'"],["', b'},{"'))
         return begin, ended + 2 if ended >= 0 else stop
 
     def _batches(self, data: bytes, offset: int) -> dict[int, int]:
@@ -607,6 +622,12 @@ def _pieces(text: str) -> list[str]:
     if "\\n" in text and (text[0] in '{["' or _STRING_END.search(text)):
         pieces = [unescape(piece) for piece in _STRING_BREAK.split(text) if piece.strip()]
         return [line for piece in pieces for line in piece.split("\n")]  # of an odd number of backslashes
+    if any(mark in text for mark in _ANSWER_GOES_ON):
+        pieces = _ANSWER_BREAK.split(text)
+        if len(pieces) > 1:
+            pieces[0] = _ANSWER_HEAD.sub("", pieces[0])
+            pieces[-1] = _ANSWER_END.sub("", pieces[-1])
+            return [line for piece in pieces for line in unescape(piece).split("\n")]
     return [text]
 
 

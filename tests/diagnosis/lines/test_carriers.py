@@ -177,3 +177,39 @@ def test_a_line_that_a_runtime_split_into_many_parts_is_one(read, part: int, siz
     lines = [f"2025-03-08T12:29:13.1Z stderr {'F' if p is parts[-1] else 'P'} {p}" for p in parts]
     (line,) = read("\n".join([*lines, ""]), phrases=[b"server_args=", b"tp_size"])
     assert line.text.endswith("'api_key': '[api_key]', 'tp_size': 2}")
+
+
+def pairs(lines: list[str]) -> list[list[str]]:
+    return [[f"17414369{number:02}000000000", line] for number, line in enumerate(lines)]
+
+
+ANSWERED = {
+    "Loki": lambda lines: json.dumps({"data": {"result": [{"stream": {"pod": "sgl-0"}, "values": pairs(lines)}]}}),
+    "CloudWatch": lambda lines: json.dumps(
+        {"events": [{"timestamp": 1, "message": x, "ingestionTime": 2} for x in lines], "nextForwardToken": "f/1"}
+    ),
+    "CloudWatch, close": lambda lines: json.dumps(
+        {"events": [{"logStreamName": "a", "timestamp": 1, "message": x, "ingestionTime": 2} for x in lines]},
+        separators=(",", ":"),
+    ),
+}
+
+
+@pytest.mark.parametrize("collector", ANSWERED)
+def test_what_a_collector_answers_on_one_line_is_read_line_by_line(read, collector: str) -> None:
+    lines = [
+        "python3 -m sglang.launch_server --model-path m",
+        RECORD,
+        "[2025-03-08 12:29:14 TP3] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/opt/sglang/srt/a.py", line 3, in f',
+        "RuntimeError: it is no use",
+        "noise, that nobody looks for",
+    ]
+    found = read(ANSWERED[collector](lines), phrases=[b"launch_server", TEXT.encode(), b"hit an exception", b"Error: "])
+    assert [line.text for line in found] == [
+        lines[0],
+        TEXT,
+        "Scheduler hit an exception: Traceback (most recent call last):",
+        "RuntimeError: it is no use",
+    ]
+    assert found[2].following(2) == (lines[3], lines[4])
