@@ -45,6 +45,7 @@ NEWER_LOADER = Remedy(
     cost="It costs an upgrade; the pool then takes what the fraction allows.",
 )
 HOST_RESERVE = 10.74  # GB: the 10 GiB of host memory that SGLang keeps back
+_STATES_TOLD = 3  # states this many times the KV pool are no default's (0.9), nor speculation's beside it
 PRINT = 0.0056 * GIB  # two readings of two decimals each
 
 FREE_AT_END = "that available_gpu_mem at the end of the start is what is wanted"
@@ -55,11 +56,15 @@ FASTER_STEPS = "more, shorter prefill steps for long prompts"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Bytes a token on one rank: the target's pools, the draft's, and the share of a budget the KV pool gets."""
+    """Bytes a token on one rank: the target's pools, the draft's, and the share of a budget the KV pool gets.
+
+    guessed  whether a flag that the log does not tell may have set the states, so that more memory is all tokens'
+    """
 
     target: float
     draft: float
     share: float = 1.0
+    guessed: bool = False
 
 
 def cell(case: Case) -> Cell | None:
@@ -72,7 +77,8 @@ def cell(case: Case) -> Cell | None:
     state = ledger.mamba_size or 0
     pinned = case.launch.number_of("max_mamba_cache_size") is not None
     share = 1.0 if pinned or not state else size / (size + state)
-    return Cell(size / tokens, draft / tokens, share)
+    known = pinned or bool(case.launch.server_args or case.launch.commands)
+    return Cell(size / tokens, draft / tokens, share, not known and state > _STATES_TOLD * size)
 
 
 def cell_lines(case: Case) -> tuple[LogLine, ...]:
@@ -137,7 +143,7 @@ def fraction_effect(case: Case, change: float) -> dict[str, Effect]:
         return effect
     tokens, free = case.tokens, case.free_at_end
     draft = size.draft / size.target if size is not None else 0.0
-    if size is not None and tokens is not None:
+    if size is not None and tokens is not None and not size.guessed:
         per_byte = size.share / size.target
         after = tokens + change * opening * per_byte
         if after <= 0:

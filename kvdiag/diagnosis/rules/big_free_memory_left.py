@@ -46,7 +46,7 @@ def check(case: Case) -> Iterator[Finding]:
     spare = free.available - case.wanted_range[1]
     size = cell(case)
     # Beside a cause its own finding says how many tokens are to be had.
-    room = spare * size.share / size.target if size and not cause else None
+    room = spare * size.share / size.target if size and not size.guessed and not cause else None
     worth = f", room for about {format_prediction(room)} more KV tokens" if room is not None else ""
     beside = cause == "mem-fraction-too-low"  # its finding has the same figures
     capped = not cause and looks_capped(case)

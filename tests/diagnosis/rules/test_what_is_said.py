@@ -469,8 +469,8 @@ def test_a_dispatch_buffer_that_cannot_be_made_may_be_for_want_of_memory() -> No
 def test_the_frames_below_an_overflow_may_show_that_it_is_a_trainers() -> None:
     launch = launch_of(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 58.15 GiB. GPU 0 has a total capacity of 139.81"
-        " GiB of which 47.69 GiB is free. Process 11 has 3.24 GiB memory in use. Including non-PyTorch memory, this process"
-        " has 88.83 GiB memory in use. Of the allocated memory 82.55 GiB is allocated by PyTorch, and 2.06 GiB is"
+        " GiB of which 47.69 GiB is free. Process 11 has 3.24 GiB memory in use. Including non-PyTorch memory, this"
+        " process has 88.83 GiB memory in use. Of the allocated memory 82.55 GiB is allocated by PyTorch, and 2.06 GiB is"
         " reserved by PyTorch but unallocated.\n"
         '  File "/root/slime/slime/utils/ppo_utils.py", line 672, in calculate_log_probs_and_entropy\n'
     )
@@ -494,3 +494,15 @@ def test_an_assertion_of_the_allocator_alone_is_no_shortage() -> None:
         'RuntimeError: captures_underway.empty() INTERNAL ASSERT FAILED at "../c10/CUDACachingAllocator.cpp":2967\n'
     )
     assert launch["failure"]["kind"] == "assertion" and "memory ran out" not in launch["verdict"]
+
+
+@pytest.mark.parametrize(("state", "told"), [(50.77, False), (6.28, True)])
+def test_no_tokens_are_promised_where_a_flag_out_of_sight_may_have_set_the_states(state: float, told: bool) -> None:
+    launch = launch_of(
+        f"Mamba Cache is allocated. max_mamba_cache_size: 360, conv_state size: 0.99GB, ssm_state size: {state}GB\n"
+        "KV Cache is allocated. #tokens: 228520, K size: 3.49 GB, V size: 3.49 GB\n"
+        "max_total_num_tokens=228520, max_running_requests=72, available_gpu_mem=29.76 GB\n"
+        "The server is fired up and ready to roll!\n"
+    )
+    summary = next(f["summary"] for f in launch["findings"] if f["rule"] == "big-free-memory-left")
+    assert ("more KV tokens" in summary) == told
