@@ -470,8 +470,8 @@ def test_the_frames_below_an_overflow_may_show_that_it_is_a_trainers() -> None:
     launch = launch_of(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 58.15 GiB. GPU 0 has a total capacity of 139.81"
         " GiB of which 47.69 GiB is free. Process 11 has 3.24 GiB memory in use. Including non-PyTorch memory, this"
-        " process has 88.83 GiB memory in use. Of the allocated memory 82.55 GiB is allocated by PyTorch, and 2.06 GiB is"
-        " reserved by PyTorch but unallocated.\n"
+        " process has 88.83 GiB memory in use. Of the allocated memory 82.55 GiB is allocated by PyTorch, and 2.06 GiB"
+        " is reserved by PyTorch but unallocated.\n"
         '  File "/root/slime/slime/utils/ppo_utils.py", line 672, in calculate_log_probs_and_entropy\n'
     )
     assert rules_of(launch) == {"trainer-logits-transient", "not-the-serving-engine"}
