@@ -17,8 +17,14 @@ _HINT = (
 
 
 @read_from(
-    r"(?:CUDA|HIP|XPU|NPU|MUSA|MACA) out of memory\. +Tried to allocate|backend out of memory",
-    literals=("out of memory. Tried to allocate", "out of memory.  Tried to allocate", "backend out of memory"),
+    r"(?:CUDA|HIP|XPU|NPU|MUSA|MACA) out of memory\. +Tried to allocate|backend out of memory"
+    r"|OutOfMemoryError: Tried to allocate",
+    literals=(
+        "out of memory. Tried to allocate",
+        "out of memory.  Tried to allocate",
+        "backend out of memory",
+        "OutOfMemoryError: Tried to allocate",
+    ),
     fields={
         "device": r"(CUDA|HIP|XPU|NPU|MUSA|MACA|MPS) (?:backend )?out of memory",
         "tried": rf"Tried to allocate {SIZE}",
@@ -38,6 +44,7 @@ _HINT = (
         "allowed": r"([\d.]{1,24}) ?([KMG]i?B) allowed;",
     },
     samples=(
+        "torch.OutOfMemoryError: Tried to allocate 10.62 GiB",
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB (GPU 0; 14.76 GiB total"
         " capacity;"
         " 13.21 GiB already allocated; 151.75 MiB free; 13.45 GiB reserved in total by PyTorch) If reserved memory"

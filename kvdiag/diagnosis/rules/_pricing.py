@@ -269,14 +269,20 @@ def raise_above(case: Case, minimum: float | None) -> Remedy | None:
     if minimum is None or minimum >= 1:
         is_at_its_end = (stated_fraction(case) or 0) >= case.thresholds.fraction_hopeless
         return None if is_at_its_end else raise_fraction(case, None)
-    share = 0.0
+    share = min(case.thresholds.fraction_hopeless, minimum + 0.02)
     if case.opening_size:
         slack = case.thresholds.weights_slack * case.wanted_range[1]
         if case.after_weights is not None:
             slack = min(slack, case.after_weights.available / 2)
         share = min(case.thresholds.fraction_hopeless, 1 - slack / case.opening_size)
     to = ceil_fraction(max(minimum + 0.002, share))
-    rest = " The value leaves room for graphs and activations beside the pool." if to > minimum + 0.003 else ""
+    rest = ""
+    if to > minimum + 0.003:
+        rest = (
+            " The value leaves room for graphs and activations beside the pool."
+            if case.opening_size
+            else " The value is a little above it: the log does not say how large the card is."
+        )
     return raise_fraction(case, to, f"{ceil_fraction(minimum):g} is the least that starts at all.{rest}")
 
 

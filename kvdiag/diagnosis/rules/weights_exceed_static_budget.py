@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import NoRoomForPool, PoolRefused
 from kvdiag.diagnosis.rules._formulas import least_fraction
-from kvdiag.diagnosis.rules._pricing import more_ranks, raise_above, remedies
+from kvdiag.diagnosis.rules._pricing import knob, more_ranks, raise_above, remedies
 from kvdiag.diagnosis.rules.judgements import (
     below_zero,
     low_automatic_fraction,
@@ -32,7 +32,7 @@ from kvdiag.diagnosis.rules.judgements import (
     stated_fraction,
     vanished_before_pool,
 )
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
 
@@ -53,21 +53,31 @@ def check(case: Case) -> Iterator[Finding]:
         facts.append(f"the weights take {format_gib(opening - after.available)} of {format_gib(opening)}")
     if fraction is not None:
         facts.append(f"--mem-fraction-static is {fraction:g}")
-    need = f"; it must be above {minimum:.4f}" if minimum is not None and minimum < 1 else ""
+    passed = minimum is not None and fraction is not None and fraction > minimum + 0.002
+    need = f"; it must be above {minimum:.4f}" if minimum is not None and minimum < 1 and not passed else ""
+    if passed:
+        need = f", above the {minimum:.4f} that the weights need"
     hopeless = minimum is not None and minimum > case.thresholds.fraction_hopeless
     if no_feasible_fraction(case) is not None:
         return
     more = more_ranks(case)
+    what = "The weights and what is taken beside them leave" if passed else "The weights leave"
+    off = "states of a hybrid model or scratch come off it too" if passed else "the weights alone are larger"
     yield Finding(
-        summary=f"The weights leave no room for the KV pool{': ' + ', '.join(facts) if facts else ''}{need}",
-        why="The budget is a share of what was free before loading; the weights alone are larger. The GPU is not full.",
+        summary=f"{what} no room for the KV pool{': ' + ', '.join(facts) if facts else ''}{need}",
+        why=f"The budget is a share of what was free before loading; {off}. The GPU is not full.",
         formula=least_fraction(case),
         ranks=ranks_of(refused),
         evidence=cite(*refused[:2], figure="mem_fraction_static", value=fraction) + cite(case.opening, after),
         remedies=remedies(
-            None if hopeless else raise_above(case, minimum),
+            None if hopeless or passed else raise_above(case, minimum),
+            _fewer_states(case) if passed else None,
             more,
         ),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         stake=to_gib(None if kept is None or after is None else kept - after.available) or 0.0,
     )
+
+
+def _fewer_states(case: Case) -> Remedy:
+    return knob(case, "--max-mamba-cache-size", Direction.LOWER, cost="It costs state slots: fewer requests run.")

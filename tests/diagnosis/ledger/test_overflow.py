@@ -95,8 +95,8 @@ def test_the_terminal_shows_the_card_of_a_lone_trace() -> None:
 def test_what_a_process_holds_is_its_own_and_no_other_ones(processes: str, held: float | None) -> None:
     text = (
         "[2026-03-01 10:00:00 TP0] CUDA out of memory. Tried to allocate 58.15 GiB. GPU 0 has a total capacity of"
-        f" 139.81 GiB of which 47.69 GiB is free. {processes} Of the allocated memory 82.55 GiB is allocated by PyTorch, and"
-        " 2.06 GiB is reserved by PyTorch but unallocated.\n"
+        f" 139.81 GiB of which 47.69 GiB is free. {processes} Of the allocated memory 82.55 GiB is allocated by"
+        " PyTorch, and 2.06 GiB is reserved by PyTorch but unallocated.\n"
     )
     (oom,) = diagnose(io.BytesIO(text.encode())).document["launches"][0]["oom"]
     assert oom["in_use_gib"] == held

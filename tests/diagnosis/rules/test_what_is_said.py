@@ -506,3 +506,29 @@ def test_no_tokens_are_promised_where_a_flag_out_of_sight_may_have_set_the_state
     )
     summary = next(f["summary"] for f in launch["findings"] if f["rule"] == "big-free-memory-left")
     assert ("more KV tokens" in summary) == told
+
+
+REFUSED = (
+    "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={now}. Raise"
+    " --mem-fraction-static above {least} (minimum viable = 1 - available/pre = {least}).\n"
+)
+
+
+def test_a_fraction_above_the_printed_minimum_is_not_raised() -> None:
+    launch = launch_of(REFUSED.format(now=0.95, least=0.923))
+    assert remedies_of(launch).keys() == {"--max-mamba-cache-size", "--tp-size"}
+    assert "must be above" not in launch["verdict"]
+
+
+def test_a_fraction_is_raised_by_more_than_the_least_that_starts() -> None:
+    assert remedies_of(launch_of(REFUSED.format(now=0.94, least=0.942)))["--mem-fraction-static"] == "0.962"
+    assert remedies_of(launch_of(REFUSED.format(now=0.94, least=0.96)))["--mem-fraction-static"] == "0.97"
+
+
+def test_an_overflow_in_few_words_is_one() -> None:
+    launch = launch_of(
+        "[2026-03-01 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        "torch.OutOfMemoryError: Tried to allocate 10.62 GiB\n"
+    )
+    assert launch["failure"]["kind"] == "gpu_oom" and launch["oom"][0]["tried_gib"] == 10.62
+    assert rules_of(launch) == {"transient-exceeds-slack"}

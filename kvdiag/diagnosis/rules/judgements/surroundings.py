@@ -197,7 +197,8 @@ def other_cause(case: Case) -> Event | None:
     if free is not None and free < case.thresholds.memory_is_short:
         return None
     text = case.outcome.failure.message if case.outcome.failure is not None else ""
-    if "out of memory" in f"{text} {sign.line.text}".lower():
+    told = f"{text} {sign.line.text}".lower()
+    if "out of memory" in told or "outofmemory" in told:
         return None  # in words that nothing reads
     buffer = site(case, sign) == "dispatch_buffer"  # it may ask for more than a card has, and does not say for what
     if (free is None or buffer) and "invalid argument" in sign.line.text:
