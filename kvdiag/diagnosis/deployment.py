@@ -96,6 +96,8 @@ def _merge(into: Launch, other: Launch) -> None:
         known = into.repeats.setdefault((kind, more.last.rank if rank in clash else rank), more)
         if known is not more:
             known.join(more)
+    for wording, count in other.unkept.items():
+        into.unkept[wording] = into.unkept.get(wording, 0) + count
     into.series.merge(other.series)
     into.first_line = into.first_line or other.first_line
     if other.last_line is not None and other.first_line is not None and not other.has(ServerArgs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.events.failure import ProcessFailed, Traceback
-from kvdiag.diagnosis.launches import Launch
+from kvdiag.diagnosis.launches import CHANGING, Launch
 from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.lines import LogLine
 
@@ -18,7 +18,6 @@ _HEAD = lazy(
     r"(?:: ?(.*))?$"
 )
 _FRAME = lazy(r'^File "([^"]{1,300})", line (\d{1,9})(?:, in (\S{1,100}))?')
-_CHANGING = lazy(r"0x[0-9a-f]+|\d+")
 
 
 @dataclass
@@ -45,7 +44,7 @@ def exceptions_of(launch: Launch) -> list[Raised]:
         if head is None:
             continue
         kind, message = head[1], (head[2] or "").strip()[:MAX_MESSAGE]
-        key = (kind, _CHANGING.sub("#", message))
+        key = (kind, CHANGING.sub("#", message))
         rank = event.rank
         if not rank and rank not in open_traces and open_traces:
             rank = next(reversed(open_traces))  # a traceback's lines carry no prefix: it ends the last one begun
@@ -60,6 +59,11 @@ def exceptions_of(launch: Launch) -> list[Raised]:
             one.ranks.append(rank)
         if len(one.lines) < 4:
             one.lines.append(event.line)
+    for (_, _, text), more in launch.unkept.items():
+        head = _HEAD.match(text)
+        alike = found.get((head[1], (head[2] or "").strip()[:MAX_MESSAGE])) if head else None
+        if alike is not None:
+            alike.count += more
     return list(found.values())
 
 

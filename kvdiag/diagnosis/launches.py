@@ -14,10 +14,12 @@ from typing import TypeVar, cast
 
 from kvdiag.diagnosis.arguments import Argument, Value, read_arguments
 from kvdiag.diagnosis.defaults import names_of
+from kvdiag.diagnosis.events.buffers import SkippedForMemory
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.distributed import DistributedBegin, DistributedEnd
 from kvdiag.diagnosis.events.failure import (
     CaptureFailed,
+    ExceptionRaised,
     ExitCode,
     Killed,
     NoRoomForPool,
@@ -25,14 +27,18 @@ from kvdiag.diagnosis.events.failure import (
     Sigquit,
     Traceback,
 )
+from kvdiag.diagnosis.events.frames import Frame
+from kvdiag.diagnosis.events.host_memory import HostPagesExhausted
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Budget, KVPoolAllocated, MambaPool, PoolEnd
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.progress import CaptureProgress
 from kvdiag.diagnosis.events.ready import ServerLimits
+from kvdiag.diagnosis.events.requests import RequestTooLong
 from kvdiag.diagnosis.events.server_args import LaunchCommand, ServerArgs
 from kvdiag.diagnosis.events.serving import DecodeBatch, HealthCheckFailed, PrefillBatch, Retraction, RetractionAborted
 from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.release import ReleaseRange
@@ -43,10 +49,17 @@ E = TypeVar("E", bound=Event)
 MOST_UNREAD = 1_000  # lines that nothing reads; a log may hold a million, and a report shows few
 # Of a rank, of each kind that may come a hundred thousand times: the rest is counted, the last one kept.
 MOST_ALIKE = 64
+# A launch with more events than a start prints: of what a rank says at every request, but for its figures, no more is
+# kept than this.
+CROWDED = 8_000
+MOST_OF_ONE_WORDING = 200
+CHANGING = lazy(r"0x[0-9a-f]+|\d+")  # in a text that is told once
+_SPELLED = 700  # characters that tell one wording from another
 BATCHES = (PrefillBatch, DecodeBatch)
 # What is no such argument's value, whatever the log says: SGLang starts with none of them.
 _LEAST = dict.fromkeys(("tp_size", "pp_size", "dp_size", "ep_size", "nnodes", "page_size"), 1)
 REPEATED = (Retraction, RetractionAborted, HealthCheckFailed)
+OFTEN = (ExceptionRaised, Frame, HostPagesExhausted, ProcessFailed, RequestTooLong, SkippedForMemory, Traceback)
 FAILURES = (DeviceOutOfMemory, NoRoomForPool, CaptureFailed, ProcessFailed, Traceback, ExitCode, Killed, Sigquit)
 _BARS = (ShardProgress, CaptureProgress)
 # A rank is listed when it prints one of these; where nobody does, when it prints one of the second.
@@ -144,6 +157,7 @@ class Launch:
     release     as the report document has it: exact, from, before, basis
     releases    the same as a range that can be compared
     repeats     by kind and rank what came too often for all its events to be kept
+    unkept      how many of those there are by kind, rank and wording, with a # for each number in it
     """
 
     number: int = 1
@@ -157,6 +171,8 @@ class Launch:
     last_line: LogLine | None = None
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
+    unkept: dict[tuple[type[Event], str, str], int] = field(default_factory=dict)
+    _wordings: dict[tuple[type[Event], str, str], int] = field(default_factory=dict, repr=False, compare=False)
     _unread: int = field(default=0, repr=False, compare=False)
     _alike: dict[tuple[type[Event], str], int] = field(default_factory=dict, repr=False, compare=False)
     _index: EventIndex = field(default=_NO_EVENTS, repr=False, compare=False)
@@ -173,6 +189,8 @@ class Launch:
                 self.events.append(event)
         elif isinstance(event, REPEATED):
             self._repeat(event)
+        elif isinstance(event, OFTEN) and len(self.events) >= CROWDED and self._is_one_of_many(event):
+            self.repeats.setdefault((type(event), event.rank), Repeats(event)).add(event)
         else:
             self.events.append(event)
         self.first_line = self.first_line or event.line
@@ -186,6 +204,14 @@ class Launch:
         else:
             self.repeats.setdefault(key, Repeats(event)).add(event)
 
+    def _is_one_of_many(self, event: Event) -> bool:
+        wording = type(event), event.rank, CHANGING.sub("#", event.line.text[:_SPELLED])
+        count = self._wordings[wording] = self._wordings.get(wording, 0) + 1
+        if count <= MOST_OF_ONE_WORDING:
+            return False
+        self.unkept[wording] = self.unkept.get(wording, 0) + 1
+        return True
+
     def count(self, kind: type[Event]) -> int:
         """How many such events the log holds, those included that were only counted."""
         return len(self._found((kind,), None)) + sum(r.times for (k, _), r in self.repeats.items() if k is kind)
@@ -195,6 +221,7 @@ class Launch:
         self.events = kept
         self.series = Series()
         self.repeats, self._alike = {}, {}
+        self.unkept, self._wordings = {}, {}
         self.first_line = self.last_line = None
         self._index = _NO_EVENTS
 

@@ -73,7 +73,7 @@ def serving_document(launch: Launch, reference: Reference, files: Sequence[FileI
         "retractions": retractions.times,
         "retracted_requests": retractions.requests,
         "aborted_requests": launch.count(RetractionAborted),
-        "refused_requests": len(refused),
+        "refused_requests": launch.count(RequestTooLong),
         "leaks": [reference(e.line) for e in leaks[:20]],
         "health_failures": [reference(e.line) for e in health[:20]],
         "retraction_lines": [reference(e.line) for e in retractions.events[:20]],

@@ -4,10 +4,13 @@ import io
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events import Matcher
+from kvdiag.diagnosis.events.failure import ExceptionRaised
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
 from kvdiag.diagnosis.events.pattern import Event, NotUnderstood
 from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.requests import RequestTooLong
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
+from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.launches import Launch, split_launches
 from kvdiag.diagnosis.ledger.booking import _RankBook, book
 from kvdiag.diagnosis.ledger.model import KVPool
@@ -139,3 +142,30 @@ def test_an_index_is_made_anew_where_an_event_stands_in_the_place_of_another_or_
     launch.events[:0] = [earlier := begin(0)]
     assert launch.each(WeightsBegin)[0] is earlier
     assert launch.each(WeightsBegin)[-1] is last
+
+
+def launch_from(lines: list[str]) -> Launch:
+    matcher = Matcher()
+    raw = "".join(f"{line}\n" for line in lines).encode()
+    reader = LineReader([Log("x", io.BytesIO(raw))], matcher.phrases, dense=matcher.dense)
+    (launch,) = split_launches(matcher.read(reader))
+    return launch
+
+
+def test_what_is_said_at_every_request_is_counted_and_not_all_kept() -> None:
+    refused = [
+        f"[2026-03-02 09:19:03] The input ({n} tokens) is longer than the model's context length (32768 tokens)."
+        for n in range(40_000, 52_000)
+    ]
+    failed = [
+        "[2026-03-02 09:19:04] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/opt/sglang/srt/a.py", line 3, in f',
+        "ValueError: at 7",
+    ]
+    start = "[2026-03-02 09:14:36 TP0] Load weight begin. avail mem=94.04 GB"
+    launch = launch_from([start, *refused, *failed * 3_000, "RuntimeError: another one", *refused[:2]])
+    assert len(launch.each(RequestTooLong)) < 9_000
+    assert launch.count(RequestTooLong) == 12_002
+    assert launch.count(ExceptionRaised) == 3_001
+    assert len(launch.events) < 12_000
+    assert [(one.kind, one.count) for one in exceptions_of(launch)] == [("ValueError", 3_000), ("RuntimeError", 1)]
