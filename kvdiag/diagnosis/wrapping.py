@@ -66,7 +66,10 @@ _REFUSAL: Final = lazy(
     r"|speculative|decoding|draft|weights are|are now|now counted|counted)"
 )
 _ASKED: Final = lazy(r"Tried to allocate [\d.]+ \w+\.\s*$")  # the message's first sentence alone
-_MEMORY: Final = lazy(r"\s*(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)")
+_MEMORY: Final = lazy(
+    r"\s*(?![\w.]{0,80}(?:Error|Exception): )"
+    r"(?:\w[\w #-]{0,40}(?:=|: )\S|avail mem|mem usage|[KV] size|available_gpu_mem)"
+)
 _BRACKET: Final = lazy(r"\s*\(\w+=\d")
 
 

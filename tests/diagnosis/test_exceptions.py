@@ -84,3 +84,10 @@ def test_a_long_traceback_has_its_innermost_frames_in_any_carrier(dress: str) ->
     assert (one["type"], one["message"]) == ("RuntimeError", "start (8) exceeds dimension size (8).")
     names = [f"/opt/sglang/srt/models/model_{n}.py, line {n + 1}, in forward" for n in range(54, 60)]
     assert one["frames"] == names
+
+
+def test_an_error_right_behind_a_colon_is_no_part_of_the_line_before() -> None:
+    (one,) = exceptions(
+        "[2026-03-02 09:19:03 TP0] Scheduler hit an exception: Traceback (most recent call last):\nValueError: at 7\n"
+    )
+    assert (one["type"], one["message"], one["ranks"]) == ("ValueError", "at 7", ["TP0"])
