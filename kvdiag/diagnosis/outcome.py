@@ -106,6 +106,7 @@ def stage_reached(launch: Launch) -> Stage | None:
 
 
 _SITES = {
+    "distributed": Stage.DISTRIBUTED,
     "load": Stage.WEIGHTS,
     "pool": Stage.KV_CACHE,
     "mamba_pool": Stage.KV_CACHE,

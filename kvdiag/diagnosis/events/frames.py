@@ -117,6 +117,13 @@ _PYTHON = "python traceback of an SGLang process"
     source=_PYTHON,
 )
 @read_from(
+    r"in init_torch_distributed\b|in initialize_model_parallel\b|in init_distributed_environment\b",
+    literals=("in init_torch_distributed", "in initialize_model_parallel", "in init_distributed_environment"),
+    constants={"site": "distributed"},
+    samples=('  File "/sglang/srt/model_executor/model_runner.py", line 559, in init_torch_distributed',),
+    source=_PYTHON,
+)
+@read_from(
     r"in load_model\b|create_weights|model_loader/loader\.py|process_weights_after_loading",
     literals=("in load_model", "create_weights", "model_loader/loader.py", "process_weights_after_loading"),
     constants={"site": "load"},

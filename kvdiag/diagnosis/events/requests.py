@@ -16,7 +16,7 @@ _STATES = re.compile(
 )
 _TOKENS = {
     "wanted": re.compile(r"Try to allocate (\d+) tokens"),
-    "available": re.compile(r"Ava\w+ (?:full )?tokens: (\d+)|available[\w ]*[:=] ?(\d+)"),
+    "available": re.compile(r"Ava\w+ (?:full )?tokens: ?(\d+)|available[\w ]*[:=] ?(\d+)"),
     "evictable": re.compile(r"evictable[\w ]*[:=] ?(\d+)"),
     "window": re.compile(r"Available swa[\w ]*: ?(\d+)", re.IGNORECASE),
 }

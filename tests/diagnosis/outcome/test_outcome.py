@@ -236,6 +236,7 @@ def test_a_node_after_the_first_fails_while_serving_once_it_ran_batches() -> Non
 
 SERVES = '  File "/sglang/srt/managers/scheduler.py", line 325, in event_loop_normal'
 CAPTURES = '  File "/sglang/srt/model_executor/cuda_graph_runner.py", line 370, in capture'
+MEETS = '  File "/sglang/srt/model_executor/model_runner.py", line 559, in init_torch_distributed'
 DECODES = '  File "/sglang/srt/model_executor/model_runner.py", line 2210, in forward_decode'
 
 
@@ -246,6 +247,13 @@ DECODES = '  File "/sglang/srt/model_executor/model_runner.py", line 2210, in fo
 def test_an_error_alone_falls_in_the_stage_of_its_frames(frames: tuple[str, ...], stage: Stage) -> None:
     found = outcome(at(1, CRASH), *frames, OOM)
     assert found.failure is not None and found.failure.stage is stage
+
+
+def test_an_error_of_the_ranks_alone_falls_where_they_find_each_other() -> None:
+    found = outcome(at(1, CRASH), MEETS, "RuntimeError: NCCL error: unhandled system error")
+    assert found.failure is not None and found.failure.stage is Stage.DISTRIBUTED
+    # An overflow there is one of the load, by the convention of the stages.
+    assert outcome(at(1, CRASH), MEETS, OOM).failure.stage is Stage.WEIGHTS  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

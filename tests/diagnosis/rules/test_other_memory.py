@@ -131,6 +131,15 @@ def test_a_batch_that_finds_more_slots_than_it_asks_for_lacks_pages(left: int, p
     assert ("--page-size" in {r["flag"] for r in finding["remedies"]}) == pages
 
 
+def test_the_slots_left_are_read_without_blanks_too() -> None:
+    launch = launch_of(
+        f"{TRACE}RuntimeError: Prefill out of memory. Try to lower your batch size.Try to allocate 1444 tokens."
+        "Avaliable tokens:5120self.token to kv pool allocator.available size()=5120self.tree cache.evictable size()=0\n"
+    )
+    (finding,) = [f for f in launch["findings"] if f["rule"] == "token-slots-exhausted"]
+    assert "whole pages" in finding["summary"]
+
+
 def test_a_kill_without_a_step_of_the_start_is_not_said_to_be_in_it() -> None:
     kill = "Out of memory: Killed process 4242 (sglang::schedul)\n"
     (alone,) = launch_of(kill)["findings"]

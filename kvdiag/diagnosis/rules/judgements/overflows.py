@@ -23,7 +23,7 @@ from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before,
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
 
-_STAGES = ("load", "pool", "draft_start", "batches", "decode")
+_STAGES = ("distributed", "load", "pool", "draft_start", "batches", "decode")
 _HANDLED = ("custom allreduce", "skipping", "autotun", "to silence this warning", "warning:", "falling back")
 
 
