@@ -46,7 +46,8 @@ MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 
 # What a line of a server can begin with. Wrappers as short as "0: " are believed only before one of these.
 LOOKS_PRINTED: Final = lazy(
-    r"\s*(?:\[\d{4}-\d\d-\d\d[ T]\d\d:|\[\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|Traceback \(most|  File \"|INFO[: ]"
+    r"\s*(?:\[\d{4}-\d\d-\d\d[ T]\d\d:|\[\d\d:\d\d:\d\d|\[(?:DP|TP|PP|EP)\d|\[(?:rank|default)\d{1,5}\]:"
+    r"|Traceback \(most|  File \"|INFO[: ]"
     r"|WARNING[: ]|Load |KV Cache |Memory pool |Capture |Init |max_total_num|server_args|torch\.|Compiling|Capturing"
     r"|The server is|\w*(?:Error|Exception):|Decode batch|Prefill batch|Rank \d+ scheduler|Loading |Mamba |Use |Using )"
 )

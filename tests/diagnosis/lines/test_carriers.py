@@ -87,6 +87,7 @@ CARRIERS: dict[str, tuple[Callable[[str], str], str | None, str]] = {
         "compose",
         "head-1",
     ),
+    "srun around torchrun": (lambda r: f"0: [default0]:{r}", "slurm", "task0"),
     "colours": (lambda r: f"\x1b[32m{r}\x1b[0m", None, ""),
     "colours whose ESC was lost": (lambda r: f"[2m{r}[0m", None, ""),
     "carriage return": (lambda r: "Loading:  50%|█\rLoading: 100%|██\r" + r, None, ""),
