@@ -532,3 +532,18 @@ def test_an_overflow_in_few_words_is_one() -> None:
     )
     assert launch["failure"]["kind"] == "gpu_oom" and launch["oom"][0]["tried_gib"] == 10.62
     assert rules_of(launch) == {"transient-exceeds-slack"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [("target verify", "draft-embed-dup-after-sizing"), ("target decode", "loader-memory-still-referenced")],
+)
+def test_what_comes_back_before_drafts_are_checked_is_the_drafts(kind: str, rule: str) -> None:
+    launch = launch_of(
+        "Memory pool end. avail mem=0.29 GB\n"
+        f"Capture {kind} CUDA graph begin. backend=full, num_tokens_per_req=4, bs=[1, 2], avail mem=2.12 GB\n"
+        f"Capture {kind} CUDA graph end. elapsed=1.61 s, mem usage=0.11 GB, avail mem=2.01 GB.\n"
+        "max_total_num_tokens=13303, chunked_prefill_size=2048, max_prefill_tokens=16384, max_running_requests=8,"
+        " context_len=8192, available_gpu_mem=1.82 GB\n"
+    )
+    assert rules_of(launch) & {"draft-embed-dup-after-sizing", "loader-memory-still-referenced"} == {rule}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kvdiag.diagnosis.events.cuda_graph import GraphEnd
+from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd
 from kvdiag.diagnosis.events.failure import CaptureFailed, Killed, NoRoomForPool, PoolRefused
 from kvdiag.diagnosis.events.kv_pool import (
     DeepSeekV4Budget,
@@ -17,7 +17,7 @@ from kvdiag.diagnosis.events.kv_pool import (
 from kvdiag.diagnosis.events.requests import RequestTooLong
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch, Retraction
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
-from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment
+from kvdiag.diagnosis.ledger.model import Ledger, Model, Moment, Reading
 from kvdiag.diagnosis.rules.judgements.arguments import (
     attends_in_data_parallel,
     flag_is_given,
@@ -197,7 +197,7 @@ def loader_memory_held(case: Case) -> bool:
 
 
 def loads_a_draft(case: Case) -> bool:
-    """Whether a draft model speculates: by the arguments, a second load or a second pool."""
+    """Whether a draft model speculates: by the arguments, a second load, a second pool or graphs of drafting."""
     loads: dict[str, int] = {}
     begun: dict[str, int] = {}
     for event in case.launch.each(WeightsLoaded):
@@ -205,7 +205,15 @@ def loads_a_draft(case: Case) -> bool:
     for step in case.launch.each(WeightsBegin):
         begun[step.rank] = begun.get(step.rank, 0) + 1
     several = any(n > 1 for n in (*loads.values(), *begun.values()))
-    return has_draft(case) or several or any(x.draft_pools for x in case.ledgers)
+    return has_draft(case) or several or any(x.draft_pools for x in case.ledgers) or _drafting_is_captured(case)
+
+
+def _drafting_is_captured(case: Case) -> bool:
+    """Whether graphs are a draft's, or check drafts where no argument says that they come from no model."""
+    kinds = {event.kind or "" for event in case.launch.each(GraphBegin)}
+    kinds |= {event.kind or "" for event in case.launch.each(GraphEnd)}
+    told = "draft" if case.launch.arguments else "verify"
+    return any("draft" in kind or told in kind for kind in kinds)
 
 
 def memory_came_back(case: Case) -> Bytes | None:
@@ -227,18 +235,23 @@ def memory_came_back(case: Case) -> Bytes | None:
 
 def draft_memory_returned(case: Case) -> Bytes | None:
     """Memory that came back while a draft's pool was built, beyond what the pool took."""
-    best: Bytes | None = None
+    rises = [draft.available - target.available for target, draft in readings_around_draft_pool(case)]
+    return max((Bytes(rise) for rise in rises if rise > case.thresholds.returned_memory), default=None)
+
+
+def readings_around_draft_pool(case: Case) -> list[tuple[Reading, Reading]]:
+    """Each rank's readings before and after its draft's pool; the begin of a capture is after it in a cut log."""
+    found = []
     for ledger in case.ledgers:
         target, draft = ledger.reading(Moment.POOL_END), ledger.reading(Moment.POOL_END, Model.DRAFT)
-        if target is None or draft is None:
+        if target is None:
             continue
-        between = [r for r in ledger.readings if is_before(target.line, r.line) and is_before(r.line, draft.line)]
-        if between:  # the draft loaded or graphs were captured in between: an older order of the start
-            continue
-        rise = Bytes(draft.available - target.available)
-        if rise > case.thresholds.returned_memory and (best is None or rise > best):
-            best = rise
-    return best
+        later = [r for r in ledger.readings if is_before(target.line, r.line)]
+        if draft is None and later and later[0].moment is Moment.CUDA_GRAPH_BEGIN and loads_a_draft(case):
+            found.append((target, later[0]))
+        elif draft is not None and not any(is_before(r.line, draft.line) for r in later):
+            found.append((target, draft))  # else the draft loaded or graphs were captured in between: an older order
+    return found
 
 
 def cause_of_room(case: Case) -> str | None:
