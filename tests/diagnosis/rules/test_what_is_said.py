@@ -547,3 +547,19 @@ def test_what_comes_back_before_drafts_are_checked_is_the_drafts(kind: str, rule
         " context_len=8192, available_gpu_mem=1.82 GB\n"
     )
     assert rules_of(launch) & {"draft-embed-dup-after-sizing", "loader-memory-still-referenced"} == {rule}
+
+
+@pytest.mark.parametrize(("more", "said"), [("max_total_tokens=None", True), ("...", False)])
+def test_a_cap_is_cleared_only_where_the_arguments_tell_of_it(more: str, said: bool) -> None:
+    launch = launch_of(
+        f"[2026-08-28 21:19:23] server_args=ServerArgs(model_path='Qwen/Qwen3-8B', mem_fraction_static=0.6, {more})\n"
+        "[2026-08-28 21:19:30] Load weight begin. avail mem=78.97 GB\n"
+        "[2026-08-28 21:19:38] Load weight end. elapsed=7 s, type=Qwen3ForCausalLM, avail mem=63.01 GB,"
+        " mem usage=15.96 GB.\n"
+        "[2026-08-28 21:19:39] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 228430, K size: 15.71 GB,"
+        " V size: 15.71 GB\n"
+        "[2026-08-28 21:19:39] Memory pool end. avail mem=31.40 GB\n"
+        "[2026-08-28 21:19:39] max_total_num_tokens=228430, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+        " max_running_requests=128, context_len=40960, available_gpu_mem=31.20 GB\n"
+    )
+    assert ("No cap holds the pool down" in [c["claim"] for c in launch["cleared"]]) == said
