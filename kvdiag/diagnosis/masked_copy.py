@@ -375,7 +375,8 @@ def _line_spans(data: bytes) -> Iterator[tuple[int, int]]:
 def _line_masked(line: str, masker: Masker) -> str:
     """One line as it is kept: itself where nothing in it is hidden, whatever it is disguised with."""
     plain = _ESCAPED.sub(_letter, clean(line))
-    masked = masker.mask_dressed(plain, peel(plain, set()).text)
+    message = peel(plain, set()).text
+    masked = masker.mask_dressed(plain, message) if message.strip() else masker.mask_empty(plain)
     return line if masked == plain else masked
 
 

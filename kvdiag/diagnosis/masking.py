@@ -133,6 +133,11 @@ class Masker:
             head + (masked if spelled == message else json.dumps(masked, ensure_ascii=False)[1:-1]) + tail
         )
 
+    def mask_empty(self, line: str) -> str:
+        """The next line in order, where carriers stand around nothing: a blank line for what goes on behind it."""
+        self.mask_in_order("")
+        return self._kept_open(line)
+
     def _kept_open(self, line: str) -> str:
         """A line masked whole, once its message has been masked in order."""
         is_open = self._open

@@ -142,11 +142,12 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"((?:ReqInput\(text|output_strs|decoded_texts)=\[)([\"'].{8,})", "{length} characters]"),
     Pattern("prompt", (", out=",), r"(^.{0,80}\bin=)(.*, out=.*)", "[{length} characters]"),
     Pattern("prompt", ("request.received", "request.finished"),
-            r"(\"(?:obj|out|text|prompt|messages|input_ids|output_ids)\": ?)(.+)", "\"[{length} characters]\""),
+            r"(\\{0,7}\"(?:obj|out|text|prompt|messages|input_ids|output_ids)\\{0,7}\": ?)(.+)",
+            "\"[{length} characters]\""),
     Pattern("prompt", ("_ids=[",), r"((?:input|output)_ids=\[)(\d[\d, ]{15,})", "{length} characters"),
-    Pattern("prompt", ("text='", 'text="'),
+    Pattern("prompt", ("text='", 'text="', 'text=\\"'),
             r"(\b(?:input_text|output_text|origin_input_text|text)=)('(?:[^'\\]|\\.){16,}'?"
-            r"|\"(?:[^\"\\]|\\.){16,}\"?)", "'[{length} characters]'"),
+            r"|\"(?:[^\"\\]|\\.){16,}\"?|\\{1,7}\"[^\"]{16,}\"?)", "'[{length} characters]'"),
     # Before the keys: a URL's credentials may look like one.
     Pattern("url_credentials", ("://",),
             r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))",

@@ -80,6 +80,12 @@ PLANTED = [
     ("Received ChatCompletionRequest(messages=[{'role': 'user', 'content': 'my prompt'}])", "my prompt"),
     ('Body: {"model": "m", "messages": [{"role": "user", "content": "my prompt"}]}', "my prompt"),
     ('curl -d \'{"text": "my prompt"}\' http://localhost:30000/generate', "my prompt"),
+    (r'{"log":"GenerateReqInput(rid=1, text=\"this is my prompt to you\")\n","stream":"stderr"}', "my prompt"),
+    (
+        json.dumps({"log": json.dumps({"event": "request.received", "obj": {"text": "this is my prompt"}}) + "\n"}),
+        "my prompt",
+    ),
+    (json.dumps({"log": json.dumps({"event": "request.finished", "out": {"text": "all that it said"}})}), "it said"),
     ("EmbeddingReqInput(text=['first prompt', 'my prompt'])", "my prompt"),
     ("[2026-08-10 09:47:05 DP0 TP0 EP0] get env HF_TOKEN = sekret1", "sekret1"),
     ("[2026-08-10 09:47:05 DP0 TP0 EP0] get env HOME = /home/zoe", "zoe"),
@@ -282,3 +288,22 @@ def test_the_patterns_are_data_that_javascript_reads_alike() -> None:
         )
         assert all(literal == literal.lower() for literal in published["literals"])
         assert dataclasses.replace(pattern) == pattern
+
+
+@pytest.mark.parametrize(
+    "dress",
+    [
+        lambda line: json.dumps({"log": f"{line}\n", "stream": "stderr", "time": "2025-03-08T12:29:13.1Z"}),
+        lambda line: f"2025-03-08T12:29:13.123456789Z stderr F {line}",
+        lambda line: f"sglang-1  | {line}",
+    ],
+)
+def test_a_blank_line_in_a_carrier_ends_no_key(dress, tmp_path: Path) -> None:
+    lines = [
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+        "",
+        "lQOYBGT0K3kBCADsekret0123",
+        "-----END PGP PRIVATE KEY BLOCK-----",
+    ]
+    (stored,) = masked_copy(Log("x", io.BytesIO("\n".join(map(dress, lines)).encode())), tmp_path)
+    assert "sekret0123" not in stored.path.read_text()
