@@ -71,7 +71,13 @@ from kvdiag.diagnosis.events.requests import (
     StateSlotsExhausted,
     TokenSlotsExhausted,
 )
-from kvdiag.diagnosis.events.server_args import ArgumentsRefused, LaunchCommand, ServerArgs, VersionPrinted
+from kvdiag.diagnosis.events.server_args import (
+    ArgumentsRefused,
+    ExpandableSegments,
+    LaunchCommand,
+    ServerArgs,
+    VersionPrinted,
+)
 from kvdiag.diagnosis.events.weights import LoadBarrier, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.launches import BATCHES, Launch, moment
 from kvdiag.diagnosis.limits import DEFAULT_LIMITS
@@ -121,6 +127,7 @@ _ANYBODY = (
     *MACHINE,
     DesktopOnGPU,
     DiskFull,
+    ExpandableSegments,
     HugePages,
     TrainerLine,
     UnifiedMemoryDevice,

@@ -63,6 +63,23 @@ class LaunchCommand(Event):
 
 
 @read_from(
+    r"^\W{0,8}(?:export |set -x |ENV |-e |--env[ =])?\s*[\"']?PYTORCH_(?:[A-Z]{2,5}_)?ALLOC_CONF[\"']?\s?[=:]"
+    r".{0,80}\bexpandable_segments:True",
+    literals=("expandable_segments:True",),
+    excludes=("out of memory", "try setting"),
+    samples=(
+        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        "  -e PYTORCH_ALLOC_CONF=expandable_segments:True \\",
+        '      PYTORCH_NPU_ALLOC_CONF: "expandable_segments:True"',
+    ),
+    source="a shell's, a container's or a manifest's settings around a launch command",
+    fallback=True,
+)
+class ExpandableSegments(Event):
+    """PyTorch's allocator is told to grow its segments."""
+
+
+@read_from(
     r"page_size=\w+, .*_size=",
     literals=("page_size=",),
     excludes=("server_args=", "kvcached", "mem_size_per_layer"),

@@ -7,7 +7,7 @@ Why it matters
     The server ends. With a sliding window it is often the window pool that is empty while the full pool is not.
 What to do
     Fewer running requests, a higher --schedule-conservativeness; with a window pool at its end a higher
-    --swa-full-tokens-ratio.
+    --swa-full-tokens-ratio: first of all where the full-attention pool had several times what was asked for.
 Sources
     SGLang, mem_cache/common.py: alloc_token_slots().
 """
@@ -31,19 +31,19 @@ def check(case: Case) -> Iterator[Finding]:
         return
     window = any(e.in_window for e in found)
     in_pages = not window and any(_is_for_want_of_pages(e) for e in found)
+    wider_window = knob(case, "--swa-full-tokens-ratio", Direction.RAISE, cost="It costs full-attention tokens.")
     yield Finding(
         summary=_what_was_missing(found, window) if found else "A batch found no slot in the request table",
         why="The scheduler's estimate was too high; the GPU has not overflowed.",
         ranks=ranks_of([*found, *slots][:64]),
         evidence=cite(*found[:2], *slots[:2]),
         remedies=remedies(
+            wider_window if window and any(_is_idle_beside(e) for e in found) else None,
             fewer_requests(case),
             knob(case, "--page-size", Direction.LOWER, cost="It costs speed with some attention backends.")
             if in_pages and case.launch.number_of("page_size") != 1
             else None,
-            knob(case, "--swa-full-tokens-ratio", Direction.RAISE, cost="It costs full-attention tokens.")
-            if window
-            else None,
+            wider_window if window and not any(_is_idle_beside(e) for e in found) else None,
             more_conservative(case) if found else None,  # it counts tokens, not requests
         ),
     )
@@ -66,6 +66,12 @@ def _what_was_missing(found: list[TokenSlotsExhausted], window: bool) -> str:
         )
     slots = f"{format_tokens(left)} slots" if left else "no slot"
     return f"A batch{asked} found {slots} in the " + (f"window pool while {had}" if window else "KV pool")
+
+
+def _is_idle_beside(sign: TokenSlotsExhausted) -> bool:
+    """Whether the full-attention pool had several times what the window pool lacked: the two are divided wrongly."""
+    wanted, full = sign.wanted, sign.available
+    return sign.in_window and wanted is not None and full is not None and full >= 4 * wanted
 
 
 def _is_for_want_of_pages(sign: TokenSlotsExhausted) -> bool:

@@ -33,6 +33,10 @@ def check(case: Case) -> Iterator[Finding]:
     unused = judgements.held_unused(oom)
     lay = "nothing" if unused is not None and to_gib(unused, 2) == 0 else f"only {format_gib(unused or 0)}"
     held = "" if unused is None else f", and {lay} lay reserved"
+    why = "What the pool leaves has to hold one batch's temporaries; freeing fragments would not have been enough."
+    if not judgements.is_small(unused, tried):
+        held = f", and {format_gib(unused or 0)} lay reserved"
+        why = "What the pool leaves has to hold one batch's temporaries; expandable_segments is set already."
     decode = judgements.last_batch_kind(case, oom) == "decode"
     sure = judgements.stage(case, oom) is not None
     offers = (
@@ -46,7 +50,7 @@ def check(case: Case) -> Iterator[Finding]:
     )
     yield Finding(
         summary=f"A batch asked for {format_gib(tried)} at once{beside}{held}",
-        why="What the pool leaves has to hold one batch's temporaries; freeing fragments would not have been enough.",
+        why=why,
         formula=worked("asked for − free", "" if free is None else f"{gib(tried)} − {gib(free)} = {gib(tried - free)}"),
         ranks=judgements.ranks_of(judgements.overflows(case)[:64]),
         evidence=cite(oom, figure="tried_gib", value=to_gib(oom.tried, 4)),

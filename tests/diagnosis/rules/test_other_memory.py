@@ -131,6 +131,17 @@ def test_a_batch_that_finds_more_slots_than_it_asks_for_lacks_pages(left: int, p
     assert ("--page-size" in {r["flag"] for r in finding["remedies"]}) == pages
 
 
+@pytest.mark.parametrize(("full", "first"), [(899_840, "--swa-full-tokens-ratio"), (9_000, "--max-running-requests")])
+def test_a_window_pool_is_widened_first_where_the_full_pool_lies_idle(full: int, first: str) -> None:
+    launch = launch_of(
+        "Prefill out of memory. Try to lower your batch size.\nTry to allocate 8192 tokens.\n"
+        f"Available full tokens: {full} (full_available_size={full} + full_evictable_size_=0)\n"
+        "Available swa: 3840 (available_size=3840 + component_evictable_size_=0)\n"
+    )
+    (finding,) = [f for f in launch["findings"] if f["rule"] == "token-slots-exhausted"]
+    assert finding["remedies"][0]["flag"] == first
+
+
 def test_the_slots_left_are_read_without_blanks_too() -> None:
     launch = launch_of(
         f"{TRACE}RuntimeError: Prefill out of memory. Try to lower your batch size.Try to allocate 1444 tokens."

@@ -525,6 +525,27 @@ def test_a_fraction_is_raised_by_more_than_the_least_that_starts() -> None:
     assert remedies_of(launch_of(REFUSED.format(now=0.94, least=0.96)))["--mem-fraction-static"] == "0.97"
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True\n\npython -m sglang.launch_server --model-path m\n",
+        "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True python -m sglang.launch_server --model-path m\n",
+        "docker run -e HF_TOKEN=x \\\n  -e PYTORCH_ALLOC_CONF='max_split_size_mb:64,expandable_segments:True' \\\n",
+    ],
+)
+def test_nobody_is_told_to_set_segments_that_grow_already(told: str) -> None:
+    full = (
+        "RuntimeError: NPU out of memory. Tried to allocate 226.00 MiB (NPU 2; 60.96 GiB total capacity; 58.13 GiB"
+        " already allocated; 58.13 GiB current active; 97.16 MiB free; 58.42 GiB reserved in total by PyTorch) If"
+        " reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.\n"
+    )
+    assert "allocator-fragmentation" in rules_of(launch_of(full))
+    launch = launch_of(told + full)
+    assert "PYTORCH_NPU_ALLOC_CONF" not in remedies_of(launch) and "--mem-fraction-static" in remedies_of(launch)
+    said = next(f for f in launch["findings"] if f["rule"] == "transient-exceeds-slack")
+    assert "0.29 GiB lay reserved" in said["summary"] and "only" not in said["summary"]
+
+
 def test_an_overflow_in_few_words_is_one() -> None:
     launch = launch_of(
         "[2026-03-01 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"

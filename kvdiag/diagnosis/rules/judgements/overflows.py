@@ -14,6 +14,7 @@ from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.platform import MemorySaver, TrainerLine, trainer_of
 from kvdiag.diagnosis.events.progress import CaptureProgress
+from kvdiag.diagnosis.events.server_args import ExpandableSegments
 from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
 from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.lines import LogLine
@@ -220,7 +221,7 @@ def transient(case: Case) -> DeviceOutOfMemory | None:
         return None
     if oom.free is not None and oom.tried <= oom.free:
         return None
-    if not is_small(held_unused(oom), oom.tried) or is_draft_start(case, oom):
+    if is_draft_start(case, oom) or not (is_small(held_unused(oom), oom.tried) or has_expandable_segments(case)):
         return None
     fell = stage(case, oom)
     if fell is None and unmapped_in_resume(case):
@@ -289,6 +290,8 @@ def held_unused(oom: DeviceOutOfMemory) -> Bytes | None:
 def fragmented(case: Case) -> DeviceOutOfMemory | None:
     """The first overflow that the allocator could have served, had its unused memory been in one piece."""
     limits = case.thresholds
+    if has_expandable_segments(case):
+        return None
     for oom in overflows(case):
         held, tried = held_unused(oom), oom.tried
         if held is None or not tried or held < tried or is_trainers(case, oom) or is_draft_start(case, oom):
@@ -300,6 +303,13 @@ def fragmented(case: Case) -> DeviceOutOfMemory | None:
         if held >= limits.fragmentation_block:
             return oom
     return None
+
+
+def has_expandable_segments(case: Case) -> bool:
+    """Whether the allocator is told already to grow its segments: what it holds unused is then no want of one piece."""
+    names = [n for n in case.launch.arguments if n.startswith("PYTORCH_") and n.endswith("ALLOC_CONF")]
+    told = any("expandable_segments:True" in str(case.launch.value(name)) for name in names)
+    return told or case.launch.has(ExpandableSegments)
 
 
 def small_processes(case: Case, oom: DeviceOutOfMemory) -> list[Bytes]:
