@@ -128,15 +128,27 @@ def _fraction_of(remedy: Remedy) -> float:
 
 
 def _completed(finding: Finding, rule: Rule, case: Case) -> Finding:
-    """A finding with its rule's name and severity; each line is cited once, no flag is offered that came later, and
-    each remedy says what it promises."""
+    """A finding with its rule's name and severity; each line is cited once, no flag is offered that came later or that
+    the launch has already, and each remedy says what it promises."""
     first = {(e.line.file, e.line.number): e for e in reversed(finding.evidence)}
     kept = tuple(e for e in finding.evidence if first[e.line.file, e.line.number] is e)
-    known = (x for x in finding.remedies if not comes_later(x.flag.lstrip("-").replace("-", "_"), case.launch.releases))
+    known = (x for x in finding.remedies if not comes_later(_name(x), case.launch.releases) and not _holds(case, x))
     offers = tuple(offer for x in known if (offer := completed(case, x)) is not None)
     severity = finding.severity or rule.severity
     ranks = tuple(rank for rank in finding.ranks if rank) or finding.ranks
     return dataclasses.replace(finding, rule=rule.id, severity=severity, ranks=ranks, evidence=kept, remedies=offers)
+
+
+def _name(remedy: Remedy) -> str:
+    return remedy.flag.lstrip("-").replace("-", "_")
+
+
+def _holds(case: Case, remedy: Remedy) -> bool:
+    """Whether a launch has already what a remedy would set."""
+    if remedy.direction is not Direction.SET:
+        return False
+    now = case.launch.value(_name(remedy))
+    return now is True if remedy.to is None else now is not None and str(now) == remedy.to
 
 
 def _order(finding: Finding) -> tuple[int, int, float, str]:

@@ -546,6 +546,18 @@ def test_nobody_is_told_to_set_segments_that_grow_already(told: str) -> None:
     assert "0.29 GiB lay reserved" in said["summary"] and "only" not in said["summary"]
 
 
+@pytest.mark.parametrize(("flags", "offered"), [("", True), (" --enable-eplb", False)])
+def test_what_is_set_already_is_not_offered(flags: str, offered: bool) -> None:
+    launch = launch_of(
+        f"python -m sglang.launch_server --model-path m --tp 8 --dp 8 --enable-dp-attention{flags}\n\n"
+        "[2025-06-11 12:56:08 DP3 TP3] all tokens: 467584, M: 261609, K: 7168, N: 4096\n"
+        "[2025-06-11 12:56:08 DP3 TP3] num_recv_tokens_per_expert: [89856, 1664, 73728, 4352, 119296, 57216, 24576,"
+        " 66560, 2688, 10496, 9344, 7808]\n"
+    )
+    assert "moe-receive-imbalance-transient" in rules_of(launch)
+    assert ("--enable-eplb" in remedies_of(launch)) == offered
+
+
 def test_an_overflow_in_few_words_is_one() -> None:
     launch = launch_of(
         "[2026-03-01 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
