@@ -236,7 +236,8 @@ def _facts(case: Case, lead: Finding | None) -> str:
         each = f" on each of {len(case.ledgers)} GPUs" if len(case.ledgers) > 1 else ""
         parts.append(f"{least}{format_tokens(case.tokens)} KV tokens{each}")
     if free is not None and (lead is None or format_gib(free.available) not in lead.summary):
-        parts.append(f"{format_gib(free.available)} free")
+        early = " before graphs were captured" if case.is_ready and case.has_graphs_after_end else ""
+        parts.append(f"{format_gib(free.available)} free{early}")
     return ", ".join(parts)
 
 

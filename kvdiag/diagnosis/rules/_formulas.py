@@ -18,6 +18,12 @@ def worked(symbols: str, figures: str) -> str:
     return f"{symbols}: {figures}" if figures else ""
 
 
+def wanted_by_size(case: Case) -> str:
+    """What is wanted free where the card's size is not known: "2.00 to 5.00 GiB are wanted by the card's size"."""
+    least, most = (gib(size) for size in case.wanted_range)
+    return f"{most if least == most else f'{least} to {most}'} GiB are wanted by the card's size"
+
+
 def wanted(case: Case) -> str:
     """Where the wanted free memory comes from."""
     most, limits = case.wanted_range[1], case.thresholds

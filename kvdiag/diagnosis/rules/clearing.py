@@ -9,6 +9,7 @@ from kvdiag.diagnosis.events.kv_pool import MambaPool, MaxTotalTokensTooLarge
 from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.ledger.model import Moment, Pool
 from kvdiag.diagnosis.rules import judgements
+from kvdiag.diagnosis.rules._formulas import wanted_by_size
 from kvdiag.diagnosis.rules.hints import contradicted
 from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding
 from kvdiag.diagnosis.traffic import retractions_of
@@ -107,12 +108,15 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
         if most > wanted
         else ""
     )
-    assumed = "" if case.card is not None else ", assumed, as the log does not tell the card's size"
+    needed = (
+        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator"
+        if case.card is not None
+        else f"For prefill, logits and the allocator, {wanted_by_size(case)}, which the log does not tell"
+    )
     when = "before graphs were captured" if case.has_graphs_after_end else "at the end"
     yield Cleared(
         f"The {format_gib(free.available)} free {when} are not wasted",
-        f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator{assumed}; what is there is within"
-        f" the healthy range.{hosts}",
+        f"{needed}; what is there is within the healthy range.{hosts}",
         (free.line,),
     )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.rules._formulas import wanted_by_size
 from kvdiag.diagnosis.rules.judgements import is_healthy
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, format_tokens
@@ -27,8 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     pool = "" if case.tokens is None else f"{format_tokens(case.tokens)} KV tokens and "
     is_known = case.card is not None
-    wanted = format_gib(case.wanted_range[1])
-    assumed = "" if is_known else f", where {wanted} are assumed to be wanted: the log does not tell the card's size"
+    assumed = "" if is_known else f", where {wanted_by_size(case)}, which the log does not tell"
     early = case.has_graphs_after_end
     when = "at the last reading, before graphs were captured" if early else "at the end"
     if not case.is_ready:

@@ -1,4 +1,4 @@
-"""What is wanted free is the same for a start and for its changes, and is called assumed where it is."""
+"""What is wanted free is the same for a start and for its changes, and is called unknown where it is."""
 
 from __future__ import annotations
 
@@ -49,5 +49,6 @@ def test_a_start_under_what_is_wanted_is_named_with_the_change() -> None:
 def test_health_by_an_assumed_measure_is_not_certain() -> None:
     (found,) = [f for f in launch_of(CUT)["findings"] if f["rule"] == "no-fault"]
     assert found["confidence"] == "likely"
-    assert "before the server is ready" in found["summary"] and "5.00 GiB are assumed to be wanted" in found["summary"]
-    assert any("assumed" in c["because"] for c in launch_of(CUT)["cleared"])
+    assert "before the server is ready" in found["summary"]
+    wanted = "5.00 GiB are wanted by the card's size, which the log does not tell"
+    assert wanted in found["summary"] and any(wanted in c["because"] for c in launch_of(CUT)["cleared"])
