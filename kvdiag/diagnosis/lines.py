@@ -532,7 +532,8 @@ class _Page:
                 if masker is not None:
                     text = masker.mask_behind(text, data, begin)
                 rest = "\n".join(pieces[at + 1 :]) if several and last else ""
-                after = self._after(data, stop, ahead, rest, raw) if last else None
+                own = piece.encode("utf-8", "replace") if several else raw
+                after = self._after(data, stop, ahead, rest, own) if last else None
                 if after is not None:
                     text = self._joined(text, data, stop, ahead) if peeled.cut else self._continued(text, after)
                 yield LogLine(
@@ -595,8 +596,8 @@ class _Page:
             behind = behind[: behind.rfind(b"\n") + 1] or behind
         is_cut = not ahead and 0 <= line_end < len(data) - 1 <= line_end + most and data[-1:] != b"\n"
         above = b""
-        if trouble:
-            begin = stop - len(raw)
+        begin = stop - len(raw)
+        if trouble and data.startswith(raw, begin):
             above = data[max(0, begin - _ABOVE) : max(0, begin - 1)]
             above = above[above.find(b"\n") + 1 :] if begin > _ABOVE else above
         following = Following(rest, behind, self._masker, self.carriers, raw[-_BEFORE_NEXT:], is_cut, above)

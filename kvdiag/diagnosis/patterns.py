@@ -148,6 +148,9 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("prompt", ("text='", 'text="', 'text=\\"'),
             r"(\b(?:input_text|output_text|origin_input_text|text)=)('(?:[^'\\]|\\.){16,}'?"
             r"|\"(?:[^\"\\]|\\.){16,}\"?|\\{1,7}\"[^\"]{16,}\"?)", "'[{length} characters]'"),
+    # Before the names: what stands in quotes may begin with its mark, and end long before the key does.
+    Pattern("private_key", ("PRIVATE KEY",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----)([^-]+)"
+            r"", "[private_key]"),
     # Before the keys: a URL's credentials may look like one.
     Pattern("url_credentials", ("://",),
             r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)([^\s/:@'\"<>]{0,200}:[^\s/@'\"<>]{1,400}(?=@))",
@@ -394,8 +397,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             r"(\b(?:discord(?:app)?\.com/api/webhooks/\d{5,30}/|api\.telegram\.org/bot"
             r"|webhook\.office\.com/webhookb2/))"
             r"([A-Za-z0-9_:@/-]{16,})", "[secret]"),
-    Pattern("private_key", ("PRIVATE KEY",), r"(-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----)([^-]+)"
-            r"", "[private_key]"),
     Pattern("private_key", ("LS0tLS1CRUdJTi",), r"((?:^|[^A-Za-z0-9+/=]))(LS0tLS1CRUdJTi[A-Za-z0-9+/=]{16,})"
             r"", "[private_key]"),
     Pattern("ssh_key", ("AAAA",), r"(\b(?:ssh-[a-z0-9]{2,10}|ecdsa-sha2-[a-z0-9-]{1,20}|sk-[a-z0-9@.-]{1,40})\s{1,3})"

@@ -80,6 +80,10 @@ PLANTED = [
     ("Received ChatCompletionRequest(messages=[{'role': 'user', 'content': 'my prompt'}])", "my prompt"),
     ('Body: {"model": "m", "messages": [{"role": "user", "content": "my prompt"}]}', "my prompt"),
     ('curl -d \'{"text": "my prompt"}\' http://localhost:30000/generate', "my prompt"),
+    (
+        r'{"x": "{\"private_key\": \"-----BEGIN PRIVATE KEY-----\\nMIIEs3kr3t\\n-----END PRIVATE KEY-----\\n\"}"}',
+        "MIIEs3kr3t",
+    ),
     (r'{"log":"GenerateReqInput(rid=1, text=\"this is my prompt to you\")\n","stream":"stderr"}', "my prompt"),
     (
         json.dumps({"log": json.dumps({"event": "request.received", "obj": {"text": "this is my prompt"}}) + "\n"}),
