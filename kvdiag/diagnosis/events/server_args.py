@@ -63,14 +63,21 @@ class LaunchCommand(Event):
 
 
 @read_from(
-    r"^\W{0,8}(?:export |set -x |ENV |-e |--env[ =])?\s*[\"']?PYTORCH_(?:[A-Z]{2,5}_)?ALLOC_CONF[\"']?\s?[=:]"
-    r".{0,80}\bexpandable_segments:True",
+    # A bare NAME=VALUE may be PyTorch's own hint, broken over two lines.
+    r"^\W{0,32}(?:(?:export |set -x |ENV |-e |--env[ =]|- )[\"']?PYTORCH_(?:[A-Z]{2,5}_)?ALLOC_CONF[ =:]"
+    r"|(?:os\.environ\[)?[\"']?PYTORCH_(?:[A-Z]{2,5}_)?ALLOC_CONF(?:[\"']?: |[\"']\] ?= ?)"
+    r"|value: ?).{0,80}\bexpandable_segments:True(?! to\b)"
+    r"|^\s{0,32}PYTORCH_(?:[A-Z]{2,5}_)?ALLOC_CONF=\S{0,80}expandable_segments:True\S{0,80} \\\s*$",
     literals=("expandable_segments:True",),
     excludes=("out of memory", "try setting"),
     samples=(
         "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         "  -e PYTORCH_ALLOC_CONF=expandable_segments:True \\",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True \\",
+        "      - PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         '      PYTORCH_NPU_ALLOC_CONF: "expandable_segments:True"',
+        'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"',
+        '              value: "expandable_segments:True"',
     ),
     source="a shell's, a container's or a manifest's settings around a launch command",
     fallback=True,

@@ -546,6 +546,16 @@ def test_nobody_is_told_to_set_segments_that_grow_already(told: str) -> None:
     assert "0.29 GiB lay reserved" in said["summary"] and "only" not in said["summary"]
 
 
+def test_a_hint_broken_over_two_lines_is_no_setting() -> None:
+    launch = launch_of(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 79.11"
+        " GiB of which 210.00 MiB is free. Of the allocated memory 75.00 GiB is allocated by PyTorch, and 2.90 GiB is"
+        " reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting\n"
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nto avoid fragmentation.\n"
+    )
+    assert "PYTORCH_CUDA_ALLOC_CONF" in remedies_of(launch)
+
+
 @pytest.mark.parametrize(("flags", "offered"), [("", True), (" --enable-eplb", False)])
 def test_what_is_set_already_is_not_offered(flags: str, offered: bool) -> None:
     launch = launch_of(
