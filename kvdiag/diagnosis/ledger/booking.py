@@ -375,6 +375,8 @@ class _RankBook:
             pool, what = Pool.UNEXPLAINED, ""
             if self.launch.value("enable_lora") or self.launch.value("lora_paths"):
                 pool, what = Pool.LORA, "LoRA adapters' buffers, which no line prints"
+        elif pool is Pool.WEIGHTS and what:  # the load and the pools in one drop
+            rest = self._request_table(rest, reading, lines)
         if abs(rest) <= NOISE:
             return
         if pool is Pool.UNEXPLAINED and not what and self.unified and abs(rest) > 3 * PRINT:

@@ -391,3 +391,15 @@ def test_a_log_that_begins_at_the_pool_opens_before_it() -> None:
     assert round(one.opening.available / GIB, 2) == 21.7  # 10.42 of the pool and 11.28 after it
     assert gib(one, Pool.KV_CACHE) == 10.42
     assert one.earlier == [] and len(one.readings) == 2
+
+
+def test_the_request_table_is_not_taken_for_weights_whose_end_is_missing() -> None:
+    one = ledger(
+        "Load weight begin. avail mem=93.56 GB",
+        "DSv4 memory calculation: bytes_per_full_token=15955.85, available_bytes=45.78 GB, full_token=3080960",
+        "Memory pool end. avail mem=10.12 GB",
+        "max_total_num_tokens=3080960, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=256,"
+        " context_len=1048576, available_gpu_mem=10.02 GB",
+    )
+    closes(one)
+    assert (gib(one, Pool.KV_CACHE), gib(one, Pool.REQUEST_TABLE), gib(one, Pool.WEIGHTS)) == (45.78, 1.0, 36.66)
