@@ -67,8 +67,8 @@ class KVAccuracyNotice(Event):
         "label": r"(?:^|[\]:|] ?)([A-Za-z][\w. -]{0,60}?) KV Cache is allocated",
         "dtype": r"dtype: (torch\.\w+)",
         "tokens": rf"#tokens: {COUNT}",
-        "k": rf"K size: {AMOUNT}",
-        "v": rf", V size: {AMOUNT}",
+        "k": rf"\bK(?: size:)? {AMOUNT}",  # by hand, lines are shortened to "K 1.42 GB, V 1.42 GB"
+        "v": rf", V(?: size:)? {AMOUNT}",
         "kv": rf"KV size: {AMOUNT}",
     },
     samples={

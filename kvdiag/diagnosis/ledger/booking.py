@@ -45,6 +45,8 @@ from kvdiag.diagnosis.units import GIB, MIB, Bytes, format_gib
 PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" figure
 LOOSE = GIB // 5  # an assumed table must account for the drop to this, or it would hide what is unexplained
 RETURNED = GIB // 10  # memory that comes back while a draft's pool is built: more than readings leave open
+SEVERAL_THINGS = 2 * GIB  # workspaces alone, or the allocator's cache alone, take less
+ROUND_SHARE = 0.05  # percent that pages cut from a ratio of two decimals
 NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
 HOSTS = "the host and other programs"
 UNNAMED = "contexts, libraries or other programs, which no line names"
@@ -89,6 +91,19 @@ def book(launch: Launch) -> list[Ledger]:
     return [_RankBook(launch, rank).close() for rank in launch.rank_ids]
 
 
+def _has_two_pools(launch: Launch, rank: str) -> bool:
+    """Whether a rank has a window's pool and a full one: two of unlike length, and nothing that speaks of a draft."""
+    mine = launch.of_rank(rank)
+    ends = next((i for i, event in enumerate(mine) if isinstance(event, PoolEnd)), len(mine))
+    pools = [event for event in mine[:ends] if isinstance(event, KVPoolAllocated)]
+    drafted = launch.value("speculative_algorithm") or any("draft" in (x.kind or "") for x in launch.each(GraphBegin))
+    if len(pools) != 2 or any(x.label or not x.tokens for x in pools) or drafted:
+        return False
+    loads = sum(isinstance(event, WeightsLoaded) for event in mine)
+    percent = 100 * (pools[0].tokens or 0) / (pools[1].tokens or 1)  # swa_full_tokens_ratio; the window's comes first
+    return loads < 2 and 0 < percent < 100 and abs(percent - round(percent)) < ROUND_SHARE
+
+
 class _RankBook:
     """One rank's events, walked once in order."""
 
@@ -100,7 +115,7 @@ class _RankBook:
         self.pool_ends = 0
         self.loading: Model = Model.TARGET
         self.last_graph: Model = Model.TARGET
-        self.swa = launch.has(SlidingWindowPool, SlidingWindowUsage)
+        self.swa = launch.has(SlidingWindowPool, SlidingWindowUsage) or _has_two_pools(launch, rank)
         self.unified = unified_device(launch) is not None
         self.sparse = keeps_index_keys(launch)
         self.open_loads = 0
@@ -379,6 +394,8 @@ class _RankBook:
             rest = self._request_table(rest, reading, lines)
         if abs(rest) <= NOISE:
             return
+        if before.moment is Moment.WEIGHTS_END and pool in (Pool.WORKSPACE, Pool.BUFFERS) and rest > SEVERAL_THINGS:
+            pool, what = Pool.UNEXPLAINED, "what follows the load and no line prints: states, tables, workspaces"
         if pool is Pool.UNEXPLAINED and not what and self.unified and abs(rest) > 3 * PRINT:
             what = SHARED
         if warmed:
@@ -424,7 +441,8 @@ class _RankBook:
                 return Pool.WEIGHTS, "no line prints the end of the load; what the pools leave of the drop"
             return Pool.UNEXPLAINED, "weights and pools together: no line tells one from the other"
         after = reading.moment in (Moment.CUDA_GRAPH_BEGIN, Moment.CUDA_GRAPH_END, Moment.READY)
-        if before.moment is Moment.WEIGHTS_END and after and not self.ledger.pools and not took & _CACHES:
+        sized = any(pool.size is not None for pool in self.ledger.pools)
+        if before.moment is Moment.WEIGHTS_END and after and not sized and not took & _CACHES:
             return Pool.UNEXPLAINED, "the pool and what follows it: no line tells one from the other"
         match reading.moment:
             case Moment.WEIGHTS_END if before.moment is Moment.WEIGHTS_BEGIN:

@@ -86,12 +86,14 @@ def _offers(case: Case) -> tuple[Remedy, ...]:
     """More of the card where some is left, and smaller tokens."""
     free = case.free_at_end
     has_spare = free is not None and free.available > case.wanted_range[1] and may_raise_fraction(case)
+    told = "max_total_tokens" in case.launch.arguments or bool(case.launch.commands)
+    asked_for = looks_capped(case) or (free is None and not told and (case.tokens or 1) % 1024 == 0)
     return remedies(
         raise_by_room(case) if has_spare else None,
         Remedy("--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")
-        if looks_capped(case)
+        if asked_for
         else None,
-        None if is_eight_bit(case) or case.tokens is None else eight_bit_kv(case),
+        None if is_eight_bit(case) or case.tokens is None or (asked_for and free is None) else eight_bit_kv(case),
     )
 
 

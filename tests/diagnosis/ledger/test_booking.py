@@ -403,3 +403,31 @@ def test_the_request_table_is_not_taken_for_weights_whose_end_is_missing() -> No
     )
     closes(one)
     assert (gib(one, Pool.KV_CACHE), gib(one, Pool.REQUEST_TABLE), gib(one, Pool.WEIGHTS)) == (45.78, 1.0, 36.66)
+
+
+def test_two_pools_of_unlike_length_without_a_draft_are_a_window_s_and_a_full_one() -> None:
+    pools = (
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 644444, K size: 21.51 GB, V size: 21.51 GB",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 805556, K size: 10.76 GB, V size: 10.76 GB",
+    )
+    one = ledger(*pools, "Memory pool end. avail mem=9.28 GB")
+    assert (gib(one, Pool.SWA_KV_CACHE), gib(one, Pool.KV_CACHE)) == (43.02, 21.52) and one.kv_tokens == 805556
+    draft = "Capture draft decode CUDA graph begin. backend=full, num_tokens_per_bs=4, bs=[1, 2, 4], avail mem=9 GB"
+    assert gib(ledger(*pools, "Memory pool end. avail mem=9.28 GB", draft), Pool.KV_CACHE, Model.DRAFT) == 21.52
+
+
+def test_a_pool_line_shortened_by_hand_is_read() -> None:
+    pool = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 53440, K 0.61 GB, V 0.61 GB"
+    one = ledger(pool, "Memory pool end. avail mem=9.28 GB")
+    assert gib(one, Pool.KV_CACHE) == 1.22
+
+
+def test_gibs_between_the_load_and_the_graphs_are_no_workspaces() -> None:
+    one = ledger(
+        "Load weight end. elapsed=353.55 s, type=Qwen3_5ForConditionalGeneration, avail mem=59.87 GB,"
+        " mem usage=51.86 GB.",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 535124, K size: 16.33 GB, V size: 16.33 GB",
+        "Capture target decode CUDA graph end. elapsed=30.54 s, mem usage=1.38 GB, avail mem=19.66 GB.",
+    )
+    closes(one)
+    assert gib(one, Pool.WORKSPACE) is None and gib(one, Pool.UNEXPLAINED) == 6.17

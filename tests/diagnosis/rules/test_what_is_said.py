@@ -606,3 +606,21 @@ def test_a_cap_is_cleared_only_where_the_arguments_tell_of_it(more: str, said: b
         " max_running_requests=128, context_len=40960, available_gpu_mem=31.20 GB\n"
     )
     assert ("No cap holds the pool down" in [c["claim"] for c in launch["cleared"]]) == said
+
+
+def test_few_round_tokens_beside_a_nearly_empty_card_were_asked_for() -> None:
+    launch = launch_of(
+        "[2026-02-09 03:51:07] max_total_num_tokens=20480, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+        " max_running_requests=128, context_len=131072, available_gpu_mem=58.02 GB\n"
+    )
+    assert {r["flag"] for f in launch["findings"] for r in f["remedies"]} >= {"--max-total-tokens"}
+    assert "fraction" not in launch["verdict"]
+
+
+def test_a_tiny_round_pool_is_not_doubled_by_smaller_tokens() -> None:
+    launch = launch_of(
+        "Mamba Cache is allocated. max_mamba_cache_size: 26652, conv_state size: 0.92GB, ssm_state size: 19.52GB\n"
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 8192, K size: 0.01 GB, V size: 0.01 GB\n"
+    )
+    (found,) = [f for f in launch["findings"] if f["rule"] == "pool-tiny"]
+    assert [r["flag"] for r in found["remedies"]] == ["--max-total-tokens"]

@@ -283,8 +283,12 @@ def looks_capped(case: Case) -> bool:
     sizes = [x.kv_size for x in case.ledgers if x.kv_size is not None]
     if sizes:
         return _is_round(tokens, 1000, 1024) and 4 * max(sizes) < free.available
-    return tokens == case.context_length or _is_round(tokens, 100_000, 16_384)
+    tiny = tokens <= _TINY_FOR_A_CARD and free.available > 4 * case.wanted_range[1]
+    return tokens == case.context_length or _is_round(tokens, 100_000, 16_384) or (tiny and _is_round(tokens, 1024))
 
+
+_TINY_FOR_A_CARD = 65_536
+"""As few tokens beside tens of GiB free were asked for where their count is round."""
 
 _CUT_SHARE = 0.98
 """Of what a rank counts for itself, the share that rounding and a smaller rank leave at least."""
