@@ -73,9 +73,7 @@ def _no_cap(case: Case, named: set[str]) -> Iterator[Cleared]:
         yield Cleared(
             "--max-total-tokens does not bind", "It asks for more than fits, so SGLang ignores it.", (too_large.line,)
         )
-    elif (
-        "max_total_tokens" in case.launch.arguments or case.launch.commands  # else the arguments are a part of them
-    ) and case.launch.value("max_total_tokens") is None:
+    elif judgements.tells_of_a_cap(case) and case.launch.value("max_total_tokens") is None:
         yield Cleared(
             "No cap holds the pool down",
             "--max-total-tokens is not set.",

@@ -26,6 +26,7 @@ from kvdiag.diagnosis.rules.judgements import (
     looks_capped,
     may_raise_fraction,
     pool_by_usage,
+    tells_of_a_cap,
 )
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_tokens
@@ -86,8 +87,7 @@ def _offers(case: Case) -> tuple[Remedy, ...]:
     """More of the card where some is left, and smaller tokens."""
     free = case.free_at_end
     has_spare = free is not None and free.available > case.wanted_range[1] and may_raise_fraction(case)
-    told = "max_total_tokens" in case.launch.arguments or bool(case.launch.commands)
-    asked_for = looks_capped(case) or (free is None and not told and (case.tokens or 1) % 1024 == 0)
+    asked_for = looks_capped(case) or (free is None and not tells_of_a_cap(case) and (case.tokens or 1) % 1024 == 0)
     return remedies(
         raise_by_room(case) if has_spare else None,
         Remedy("--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")

@@ -624,3 +624,12 @@ def test_a_tiny_round_pool_is_not_doubled_by_smaller_tokens() -> None:
     )
     (found,) = [f for f in launch["findings"] if f["rule"] == "pool-tiny"]
     assert [r["flag"] for r in found["remedies"]] == ["--max-total-tokens"]
+
+
+def test_prose_that_names_the_command_tells_of_no_cap() -> None:
+    launch = launch_of(
+        "launch: bare sglang.launch_server, TP4, GPUs 0-3\n"
+        "[2026-09-01 12:54:50 TP0] max_total_num_tokens=7650496, chunked_prefill_size=4096, max_prefill_tokens=16384,"
+        " max_running_requests=32, context_len=65536, available_gpu_mem=55.47 GB\n"
+    )
+    assert not any("No cap" in c["claim"] for c in launch["cleared"])

@@ -275,7 +275,7 @@ def looks_capped(case: Case) -> bool:
     tokens, free = case.tokens, case.free_at_end or case.after_pool
     if not tokens or free is None or free.available <= case.thresholds.room_share * case.wanted_range[1]:
         return False
-    if "max_total_tokens" in case.launch.arguments or case.launch.commands:
+    if tells_of_a_cap(case):
         return False
     held = [budget.tokens for budget in case.launch.each(DeepSeekV4Budget) if budget.tokens]
     if held:
@@ -285,6 +285,12 @@ def looks_capped(case: Case) -> bool:
         return _is_round(tokens, 1000, 1024) and 4 * max(sizes) < free.available
     tiny = tokens <= _TINY_FOR_A_CARD and free.available > 4 * case.wanted_range[1]
     return tokens == case.context_length or _is_round(tokens, 100_000, 16_384) or (tiny and _is_round(tokens, 1024))
+
+
+def tells_of_a_cap(case: Case) -> bool:
+    """Whether the log tells if --max-total-tokens is set: a command with flags does, a part of the arguments not."""
+    told = case.launch.arguments
+    return "max_total_tokens" in told or bool(case.launch.commands and told)
 
 
 _TINY_FOR_A_CARD = 65_536
