@@ -51,6 +51,7 @@ def diagnose(
         limits,
         dense=matcher.dense,
         bars=matcher.bars,
+        opening=matcher.opening,
         on_progress=lambda count: tell("reading", count),
         masker=not is_masked,
     )

@@ -22,7 +22,7 @@ from kvdiag.diagnosis.limits import DEFAULT_LIMITS, Limits
 from kvdiag.diagnosis.masking import Masker
 from kvdiag.diagnosis.peaks import Peaks
 from kvdiag.diagnosis.prefix import may_be_glued, read_prefix, record_starts
-from kvdiag.diagnosis.scanner import AHEAD, Block, scanner_for
+from kvdiag.diagnosis.scanner import AHEAD, Block, Find, scanner_for
 from kvdiag.diagnosis.texts import Log, Text, open_texts
 from kvdiag.diagnosis.wrapping import Wrap, join_cut, unwrap, wrap_of
 
@@ -219,6 +219,7 @@ class LineReader:
              above that a sample of each block and every new peak
     bars     phrases that progress bars begin with, of which there may be thousands: a line that begins with one has
              nothing before it and no continuation
+    opening  phrases to look for in the first block of a file alone
     masker   what hides secrets; a new one for each reader where none is given, None hides nothing
 
     After the iteration `files` says what was read and `masked` what was hidden. Iterate once. Raises UnreadableLog and
@@ -234,11 +235,13 @@ class LineReader:
         on_progress: Callable[[int], None] | None = None,
         masker: Masker | bool = True,
         bars: Sequence[bytes] = (),
+        opening: Sequence[bytes] = (),
     ) -> None:
         self._logs = logs
         self._limits = limits or DEFAULT_LIMITS
         self._dense = tuple(dense)
         self._bars = tuple(bars)
+        self._opening = Find(opening)
         self._scanner = scanner_for(_spellings(phrases))
         self._tell = on_progress
         self._told = 0.0
@@ -329,6 +332,8 @@ class _Page:
             seen = len(clean_block(data[:seen])) if seen else 0
             data = cleaned
         ends = self._reader._scanner.ends(data)
+        if block.offset == 0 and not block.seen:
+            ends = sorted([*ends, *self._reader._opening.ends(data)])
         batches: dict[int, int] = {}
         if self._reader._dense:
             batches = self._batches(data, block.offset)

@@ -171,6 +171,7 @@ class Frame(Event):
     samples=('  File "/sglang/python/sglang/srt/mem_cache/memory_pool_host.py", line 240, in init_kv_buffer',),
     source=_PYTHON,
     fallback=True,
+    opening=True,
 )
 class OtherFrame(Event):
     """A frame in SGLang's code at no place that tells more: it shows whose traceback it is, where its head is cut."""

@@ -143,6 +143,7 @@ class Declaration:
     fallback  reads only what no other declaration reads
     alone     a line that begins with one of the literals is this and nothing else, so that none other need be tried:
               progress bars and batch lines come in their ten thousands
+    opening   looked for only where a text begins: what is of use where the lines before it are missing
     """
 
     __slots__ = (
@@ -156,6 +157,7 @@ class Declaration:
         "excludes",
         "fallback",
         "literals",
+        "opening",
         "parse",
         "phrase",
         "releases",
@@ -178,6 +180,7 @@ class Declaration:
         parse: Parse | None = None,
         fallback: bool = False,
         alone: bool = False,
+        opening: bool = False,
     ) -> None:
         self.event = event
         self.phrase: Expression = expression(phrase)
@@ -191,6 +194,7 @@ class Declaration:
         self.parse = parse
         self.fallback = fallback
         self.alone = alone or dense
+        self.opening = opening
         self._patterns = patterns
         self._fields: list[tuple[str, Reader]] | None = None
         # A phrase of plain text, or of several, is found by its literals alone.
@@ -319,6 +323,7 @@ def read_from(
     parse: Parse | None = None,
     fallback: bool = False,
     alone: bool = False,
+    opening: bool = False,
 ) -> Callable[[type[E]], type[E]]:
     """Declare a wording of the decorated event.
 
@@ -349,6 +354,7 @@ def read_from(
                 parse,
                 fallback,
                 alone,
+                opening,
             )
         )
         return event
@@ -529,9 +535,14 @@ class Matcher:
 
     @property
     def phrases(self) -> list[bytes]:
-        """What the scanner looks for, batch lines aside."""
-        found = {x for d in self.declarations if not d.dense for x in d.literals} | set(NotUnderstood.MENTIONS)
-        return sorted(text.encode() for text in found)
+        """What the scanner looks for everywhere, batch lines aside."""
+        found = {x for d in self.declarations if not d.dense and not d.opening for x in d.literals}
+        return sorted(text.encode() for text in found | set(NotUnderstood.MENTIONS))
+
+    @property
+    def opening(self) -> list[bytes]:
+        """What it looks for only where a text begins."""
+        return sorted({x.encode() for d in self.declarations if d.opening for x in d.literals})
 
     @property
     def dense(self) -> list[bytes]:

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from kvdiag.diagnosis import diagnose
 from kvdiag.diagnosis.events import Matcher
 from kvdiag.diagnosis.launches import split_launches
 from kvdiag.diagnosis.lines import LineReader, Log
@@ -266,3 +267,20 @@ def test_an_error_of_the_ranks_alone_falls_where_they_find_each_other() -> None:
 )
 def test_a_watchdog_ends_its_process_unless_it_is_soft(line: str, ended: str) -> None:
     assert outcome(at(1, DECODE), at(301, line)).outcome == ended
+
+
+FRAME = '  File "/sgl-workspace/sglang/python/sglang/srt/managers/scheduler.py", line 40, in run\n    run()\n'
+
+
+def test_a_traceback_whose_head_is_cut_is_known_by_its_frames() -> None:
+    text = f"{FRAME}RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x2 and 3x4)\n"
+    [launch] = diagnose(io.BytesIO(text.encode())).document["launches"]
+    assert (launch["outcome"], launch["failure"]["kind"]) == ("failed", "other")
+
+
+def test_frames_are_looked_for_only_where_a_log_begins() -> None:
+    """There alone a head can be cut off; a log that serves has frames in their ten thousands."""
+    matcher = Matcher()
+    text = FRAME + 'INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK\n' * 8_000 + FRAME * 3
+    reader = LineReader([Log("a", io.BytesIO(text.encode()))], matcher.phrases, opening=matcher.opening)
+    assert [line.number for line in reader] == [1]
