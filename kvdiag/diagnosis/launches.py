@@ -47,6 +47,7 @@ from kvdiag.diagnosis.series import Series
 E = TypeVar("E", bound=Event)
 
 MOST_UNREAD = 1_000  # lines that nothing reads; a log may hold a million, and a report shows few
+MOST_RANKS = 4_096  # whose lines are read; no server of these releases has as many, and each is told by itself
 # Of a rank, of each kind that may come a hundred thousand times: the rest is counted, the last one kept.
 MOST_ALIKE = 64
 # A launch with more events than a start prints: of what a rank says at every request, but for its figures, no more is
@@ -157,6 +158,7 @@ class Launch:
     release     as the report document has it: exact, from, before, basis
     releases    the same as a range that can be compared
     repeats     by kind and rank what came too often for all its events to be kept
+    more_ranks  it has more ranks than MOST_RANKS: what the further ones say is not read
     unkept      how many of those there are by kind, rank and wording, with a # for each number in it
     """
 
@@ -172,6 +174,8 @@ class Launch:
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
     unkept: dict[tuple[type[Event], str, str], int] = field(default_factory=dict)
+    more_ranks: bool = False
+    _ranks: set[str] = field(default_factory=set, repr=False, compare=False)
     _wordings: dict[tuple[type[Event], str, str], int] = field(default_factory=dict, repr=False, compare=False)
     _unread: int = field(default=0, repr=False, compare=False)
     _alike: dict[tuple[type[Event], str], int] = field(default_factory=dict, repr=False, compare=False)
@@ -179,6 +183,11 @@ class Launch:
 
     def add(self, event: Event) -> None:
         """Take one event in; batch lines go into the series, and of a run of bars the last one stays."""
+        if event.rank not in self._ranks:
+            if len(self._ranks) >= MOST_RANKS:
+                self.more_ranks = True
+                return
+            self._ranks.add(event.rank)
         if isinstance(event, BATCHES):
             self.series.add(event)
         elif isinstance(event, _BARS) and self.events and _is_next_bar(self.events[-1], event):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvdiag.diagnosis.endings import failing_ranks
-from kvdiag.diagnosis.left_out import starts_left_out
+from kvdiag.diagnosis.left_out import left_out
 from kvdiag.diagnosis.text import (
     CARD_PARTS,
     NAMES,
@@ -44,8 +44,8 @@ def to_markdown(document: dict[str, Any], link: str | None = None) -> str:
     parts: list[str] = []
     for launch in document["launches"]:
         parts.extend(_launch(launch, names, len(document["launches"]) > 1))
-    if left_out := starts_left_out(document):
-        parts.append(f"{left_out}\n")
+    if missing := left_out(document):
+        parts.append(f"{missing}\n")
     if not document["launches"]:
         parts.append("No line of an SGLang server was found.")
     held = [threshold_in_words(one) for one in document.get("thresholds") or []]

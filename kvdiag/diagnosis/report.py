@@ -17,7 +17,7 @@ from kvdiag.diagnosis.events.ready import FiredUp
 from kvdiag.diagnosis.events.weights import WeightsLoaded
 from kvdiag.diagnosis.exceptions import exceptions_of
 from kvdiag.diagnosis.excerpt import excerpt
-from kvdiag.diagnosis.launches import Launch, moment
+from kvdiag.diagnosis.launches import MOST_RANKS, Launch, moment
 from kvdiag.diagnosis.ledger.model import Entry, Ledger, Moment, Pool
 from kvdiag.diagnosis.ledger.overflow import card_at_overflow
 from kvdiag.diagnosis.levers import levers
@@ -167,6 +167,7 @@ def _launch(
         "model": _model(launch),
         "parallel": _parallel(launch),
         "parallel_seen": _parallel_seen(launch),
+        **({"ranks_read": MOST_RANKS} if launch.more_ranks else {}),
         "arguments": _arguments(launch, lines),
         "phases": [
             {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kvdiag.diagnosis.endings import failing_ranks
 from kvdiag.diagnosis.excerpt import excerpt
-from kvdiag.diagnosis.left_out import starts_left_out
+from kvdiag.diagnosis.left_out import left_out
 from kvdiag.diagnosis.report import Report
 from kvdiag.diagnosis.rules.rule import flags_beside
 from kvdiag.diagnosis.units import one_sided
@@ -345,8 +345,8 @@ class _Terminal:
     def lines(self) -> Iterator[str]:
         for launch in self.document["launches"]:
             yield from self._launch(launch)
-        if left_out := starts_left_out(self.document):
-            yield left_out
+        if missing := left_out(self.document):
+            yield missing
         held = [threshold_in_words(one) for one in self.document.get("thresholds") or []]
         if held:
             yield printable(f"Thresholds other than kvdiag's own: {'; '.join(held)}")

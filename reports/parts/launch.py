@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kvdiag.diagnosis.left_out import starts_left_out
+from kvdiag.diagnosis.left_out import left_out
 from reports import words
 from reports.document import Document, Launch, dig, launches, listed
 from reports.header import facts_of
@@ -68,8 +68,8 @@ class ShownLaunch:
 
     @cached_property
     def left_out(self) -> str:
-        """A sentence on the starts that the report leaves out, of a log with very many."""
-        return starts_left_out(self.document)
+        """What the report leaves out of a log with very many starts or ranks, in whole sentences."""
+        return left_out(self.document)
 
     @cached_property
     def before(self) -> Launch | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.template.loader import render_to_string
 
-from kvdiag.diagnosis.left_out import starts_left_out
+from kvdiag.diagnosis.left_out import left_out
 from kvdiag.diagnosis.markdown import to_markdown
 from kvdiag.diagnosis.report import Report
 from kvdiag.diagnosis.text import render
@@ -41,7 +41,7 @@ def many(count: int) -> dict[str, Any]:
 
 def page_of(made: dict[str, Any], number: int = 3412) -> str:
     context = {"page": ReportPage(made, number), "report_url": "/r/x/", "report_base": "/r/x"}
-    return render_to_string("reports/sections/tabs.html", context)
+    return render_to_string("reports/body.html", context)
 
 
 def text_of(made: dict[str, Any]) -> str:
@@ -60,11 +60,18 @@ def test_nothing_is_said_where_nothing_is_left_out(form: Any) -> None:
     assert "server starts:" not in form(made)
 
 
+@pytest.mark.parametrize("form", [to_markdown, text_of, offline_page, page_of, lambda made: page_of(facts_only(made))])
+def test_ranks_that_are_not_read_are_said_everywhere(form: Any) -> None:
+    made = cut()
+    made["launches"][-1]["ranks_read"] = 4_096
+    assert "Of each start only the first 4,096 ranks are read." in form(made)
+
+
 @pytest.mark.parametrize("counts", [None, {}, {"read": 5}, {"read": 5, "all": 5}, {"read": "5", "all": "9"}])
 def test_counts_that_say_nothing_are_no_sentence(counts: Any) -> None:
     made = cut()
     made["upload"]["launches"] = counts
-    assert starts_left_out(made) == ""
+    assert left_out(made) == ""
 
 
 @pytest.mark.parametrize("number", [1, 7, 100, 200])

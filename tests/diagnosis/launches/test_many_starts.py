@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from kvdiag.diagnosis import diagnose, splitting
+from kvdiag.diagnosis import diagnose, launches, report, splitting
 from kvdiag.diagnosis.events import Matcher
 from kvdiag.diagnosis.launches import split_launches
 from kvdiag.diagnosis.limits import Limits
@@ -112,3 +112,17 @@ def test_the_series_of_starts_long_past_are_thinned_once_more() -> None:
     serving = [launch["serving"] for launch in diagnose(Log("x", io.BytesIO(raw))).document["launches"]]
     assert [len(found["series"]) for found in serving] == [25] * 6 + [100] * 24
     assert {(found["decode_batches"], found["peak_running"]) for found in serving} == {(100, 99)}
+
+
+def test_of_too_many_ranks_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks that somebody invents by the hundred thousand take no memory."""
+    monkeypatch.setattr(launches, "MOST_RANKS", 5)
+    monkeypatch.setattr(report, "MOST_RANKS", 5)
+
+    def ranks(count: int) -> tuple[int, object]:
+        log = b"".join(b"[2025-03-08 12:29:14 TP%d] Load weight begin. avail mem=78.00 GB\n" % n for n in range(count))
+        [launch] = diagnose(io.BytesIO(log)).document["launches"]
+        return len(launch["ranks"]), launch.get("ranks_read")
+
+    assert ranks(5) == (5, None)
+    assert ranks(6) == (5, 5)
