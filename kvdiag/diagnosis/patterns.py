@@ -127,6 +127,8 @@ def _quoted(
 
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
+    Pattern("token", ("SecretStr(", "SecretBytes("), r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"']{2,})",
+            "[secret]", _EMPTY),
     # Users' prompts, as --log-requests prints them.
     Pattern("prompt", ("Receive: obj", "Finish: obj"), r"((?:Receive|Finish): obj=\w*)([^\w\s].{8,})",
             "[{length} characters]"),
@@ -187,7 +189,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             sign=r"(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD|key|token|password)[\"']?\s{0,30}(?:=>|->|\|)"),
     Pattern("api_key", ("key is ", "key was "),
             r"(\bapi_key\s{1,2}(?:is|was)\s{1,2}[\"'`]?)([^\s\"'`,;]{8,})", "[api_key]", _EMPTY + _SAID, True),
-    Pattern("token", ("SecretStr(", "SecretBytes("), r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"']{2,})", "[secret]", _EMPTY),
     # What docker keeps of a registry's log-in.
     Pattern("token", ('"auth',), r"(\"auth\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\")([^\s\"\\]{6,})",
             "[secret]", _EMPTY),

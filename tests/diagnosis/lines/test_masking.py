@@ -44,6 +44,7 @@ PLANTED = [
     ],
     (DICT.format("'hicache_storage_backend_extra_config': {'password': 'n3st3d-s3kr3t'}"), "n3st3d-s3kr3t"),
     (CALL.format("tokenizer_path='https://bob:pa55w0rd@hub.example.com/x'"), "pa55w0rd"),
+    (CALL.format("api_key=SecretStr('hunt er2')"), "hunt er2"),
     (CALL.format("dist_init_addr='10.20.30.40:5000'"), "10.20.30.40"),
     (CALL.format("dist_init_addr='gpu-node-17:5000'"), "gpu-node-17"),
     (CALL.format("host='10.20.30.41'"), "10.20.30.41"),
