@@ -189,6 +189,20 @@ def test_a_rotated_log_in_a_plain_tar_is_read() -> None:
     assert found == [("server.log", "tar", b"new\n"), ("server.log.1.gz", "tar+gzip", b"old\n")]
 
 
+@pytest.mark.parametrize("size", [513, 600, 3_511, 3_512, 4_095, 5_000])
+def test_of_a_cut_tar_is_read_what_is_there(size: int) -> None:
+    first, second = b"hello world\n" * 250, b"good bye\n" * 400
+    found = unpack(tar({"a.log": first, "b.log": second})[:size])
+    texts = [data for _, _, data in found]
+    assert texts[0] == first[: size - 512]
+    assert texts[1:] == ([second[: size - 4_096]] if size > 4_096 else [])
+
+
+def test_a_tar_cut_before_its_first_text_is_no_empty_upload() -> None:
+    with pytest.raises(UnreadableLog, match="is cut off where a.log begins"):
+        unpack(tar({"a.log": b"hello\n"})[:512])
+
+
 def test_links_folders_and_paths_in_archives_are_passed_over() -> None:
     link = tarfile.TarInfo("evil")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
