@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kvdiag.diagnosis.endings import failing_ranks
@@ -87,52 +87,11 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield ""
     yield f"**{escape(launch['verdict'])}**"
     yield ""
-    failing = failing_ranks(launch)
-    for rank, ids, apart in alike(launch["ranks"], failing)[:2]:
-        if rank["opening_gib"] is None:
-            if rank["entries"]:
-                yield f"| {escape(no_reading_in_words(ids, failing))} | | basis | lines |"
-                yield "| --- | ---: | --- | --- |"
-            for row in summed(rank["entries"]):
-                where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-                yield f"| {entry_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
-            yield from [""] if rank["entries"] else []
-            continue
-        if has_one_reading(rank):
-            yield escape(one_reading_in_words(rank, ids, failing, names))
-            yield ""
-            rows = summed(printed_before(rank))
-            yield from ["| Before the reading | GiB | basis | lines |", "| --- | ---: | --- | --- |"] if rows else []
-            for row in rows:
-                where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-                yield f"| {entry_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
-            yield from [""] if rows else []
-            continue
-        yield f"| Memory of {escape(whose_memory(ids, failing, apart))} | GiB | basis | lines |"
-        yield "| --- | ---: | --- | --- |"
-        for row in summed(rank["entries"]):
-            where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| {entry_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
-        where = escape(line_reference(rank.get("free_line"), names))
-        yield f"| Free | {signed(rank['free_gib'], 2)} | printed | {where} |"
-        for row in summed(rank.get("later") or []):
-            where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| then {NAMES[row['pool']]} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
-        where = escape(line_reference(rank["opening_line"], names)) if rank.get("opening_line") is not None else ""
-        yield f"| First reading | {signed(rank['opening_gib'], 2)} | {rank.get('opening_basis') or ''} | {where} |"
-        card, earlier = card_of(rank), summed(rank.get("earlier") or [])
-        for row in earlier:
-            where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
-            yield f"| {before_in_words(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
-        if card is not None:
-            where = escape(line_reference(earlier[-1]["lines"][0], names)) if earlier[-1]["lines"] else ""
-            yield f"| The card | {signed(card, 2)} | {rank['capacity_basis']} | {where} |"
-        yield ""
+    yield from _memory(launch, names)
     oom = overflowed_card(launch)
     if oom is not None:
         where = escape(line_reference(oom["line"], names))
-        yield f"| Memory of {escape(overflow_in_words(oom))} | GiB | basis | lines |"
-        yield "| --- | ---: | --- | --- |"
+        yield from _head(f"Memory of {overflow_in_words(oom)}")
         for share in oom["card"]:
             yield f"| {CARD_PARTS[share['part']]} | {signed(share['gib'], 2)} | {share['basis']} | {where} |"
         yield f"| The card | {signed(oom['capacity_gib'], 2)} | printed | {where} |"
@@ -173,6 +132,53 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield ""
         yield "</details>"
     yield ""
+
+
+def _memory(launch: dict[str, Any], names: list[str]) -> Iterator[str]:
+    failing = failing_ranks(launch)
+    for rank, ids, apart in alike(launch["ranks"], failing)[:2]:
+        if rank["opening_gib"] is None:
+            yield from _table(no_reading_in_words(ids, failing), summed(rank["entries"]), names)
+            continue
+        if has_one_reading(rank):
+            yield escape(one_reading_in_words(rank, ids, failing, names))
+            yield ""
+            yield from _table("Before the reading", summed(printed_before(rank)), names)
+            continue
+        yield from _head(f"Memory of {whose_memory(ids, failing, apart)}")
+        yield from _rows(summed(rank["entries"]), names)
+        where = escape(line_reference(rank.get("free_line"), names))
+        yield f"| Free | {signed(rank['free_gib'], 2)} | printed | {where} |"
+        yield from _rows(summed(rank.get("later") or []), names, lambda row: f"then {NAMES[row['pool']]}")
+        where = escape(line_reference(rank["opening_line"], names)) if rank.get("opening_line") is not None else ""
+        yield f"| First reading | {signed(rank['opening_gib'], 2)} | {rank.get('opening_basis') or ''} | {where} |"
+        card, earlier = card_of(rank), summed(rank.get("earlier") or [])
+        yield from _rows(earlier, names, before_in_words)
+        if card is not None:
+            where = escape(line_reference(earlier[-1]["lines"][0], names)) if earlier[-1]["lines"] else ""
+            yield f"| The card | {signed(card, 2)} | {rank['capacity_basis']} | {where} |"
+        yield ""
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]], names: list[str]) -> Iterator[str]:
+    """A table of entries; nothing where there are none."""
+    if rows:
+        yield from _head(title)
+        yield from _rows(rows, names)
+        yield ""
+
+
+def _head(title: str) -> Iterator[str]:
+    yield f"| {escape(title)} | GiB | basis | lines |"
+    yield "| --- | ---: | --- | --- |"
+
+
+def _rows(
+    rows: Sequence[Mapping[str, Any]], names: list[str], name: Callable[[Mapping[str, Any]], str] = entry_in_words
+) -> Iterator[str]:
+    for row in rows:
+        where = " ".join(escape(line_reference(x, names)) for x in row["lines"][:4])
+        yield f"| {name(row)} | {signed(row['gib'], 2)} | {row['basis']} | {where} |"
 
 
 def _effects(remedy: dict[str, Any], context: int | None) -> str:

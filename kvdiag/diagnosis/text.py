@@ -287,31 +287,33 @@ def has_one_reading(rank: dict[str, Any]) -> bool:
     return rank["opening_gib"] is not None and not rank["entries"] and not rank.get("later")
 
 
-def no_reading_in_words(ids: list[str], failing: Sequence[str] = ()) -> str:
-    """The heading of what a rank's lines print, where the log has nothing of what is free."""
-    return f"What lines print of the memory of {whose_memory(ids, failing)}, GiB; none tells what was free"
-
-
 def one_reading_in_words(
     rank: dict[str, Any], ids: list[str], failing: Sequence[str] = (), names: Sequence[str] = ()
 ) -> str:
     """The sentence in place of that table."""
     line = line_reference(rank.get("opening_line"), list(names))
     where = f" ({line})" if line else ""
-    rest = (
-        "what lines before it print is below"
-        if printed_before(rank)
-        else "what each step of the start took is not in it"
-    )
     return (
         f"Memory of {whose_memory(ids, failing)}: the log has one reading of free memory only,"
-        f" {rank['opening_gib']:.2f} GiB{where}; {rest}."
+        f" {rank['opening_gib']:.2f} GiB{where}; {beside_one_reading(rank)}."
     )
+
+
+def beside_one_reading(rank: Mapping[str, Any]) -> str:
+    """What else the log tells of a rank with one reading."""
+    if printed_before(rank):
+        return "what lines before it print is below"
+    return "what each step of the start took is not in it"
 
 
 def printed_before(rank: Mapping[str, Any]) -> list[Any]:
     """What lines print of the memory that was taken before a rank's first reading."""
     return [row for row in rank.get("earlier") or [] if row["basis"] == "printed"]
+
+
+def no_reading_in_words(ids: list[str], failing: Sequence[str] = ()) -> str:
+    """The heading of what a rank's lines print, where the log has nothing of what is free."""
+    return f"What lines print of the memory of {whose_memory(ids, failing)} (none tells what was free)"
 
 
 def before_in_words(row: Mapping[str, Any]) -> str:
@@ -394,20 +396,17 @@ class _Terminal:
         for rank, ids, apart in groups[:3]:
             opening = rank["opening_gib"]
             if opening is None:
-                yield printable(no_reading_in_words(ids, failing))
-                for row in summed(rank["entries"]):
-                    yield self._row(entry_in_words(row), row["gib"], None, row["basis"], row["lines"])
+                yield printable(f"{no_reading_in_words(ids, failing)}, GiB")
+                yield from self._entries(rank["entries"])
                 yield ""
                 continue
             if has_one_reading(rank):
                 yield printable(one_reading_in_words(rank, ids, failing, self.names))
-                for row in summed(printed_before(rank)):
-                    yield self._row(entry_in_words(row), row["gib"], None, row["basis"], row["lines"])
+                yield from self._entries(printed_before(rank))
                 yield ""
                 continue
             yield printable(f"Memory of {whose_memory(ids, failing, apart)}, GiB")
-            for row in summed(rank["entries"]):
-                yield self._row(entry_in_words(row), row["gib"], opening, row["basis"], row["lines"])
+            yield from self._entries(rank["entries"], opening)
             yield self._row("Free", rank["free_gib"], opening, "printed", [rank.get("free_line")])
             for row in summed(rank.get("later") or []):
                 yield self._row(f"  then {NAMES[row['pool']]}", row["gib"], opening, row["basis"], row["lines"])
@@ -428,6 +427,10 @@ class _Terminal:
                 yield self._row(name, share["gib"], oom["capacity_gib"], share["basis"], [oom["line"]])
             yield self._row("The card", oom["capacity_gib"], oom["capacity_gib"], "printed", [oom["line"]])
             yield ""
+
+    def _entries(self, entries: list[dict[str, Any]], opening: float | None = None) -> Iterator[str]:
+        for row in summed(entries):
+            yield self._row(entry_in_words(row), row["gib"], opening, row["basis"], row["lines"])
 
     def _row(self, name: str, size: float, opening: float | None, basis: str | None, lines: list[Any]) -> str:
         """One line of the table; without `opening`, what is no share of the first reading has no percentage."""

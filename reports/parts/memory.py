@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kvdiag.diagnosis.text import printed_before
+from kvdiag.diagnosis.text import beside_one_reading
 from reports import charts, words
 from reports.budget import Budget, Card, budget_of
 from reports.budget_table import Row, budget_rows
@@ -32,8 +32,7 @@ class Memory(ShownLaunch):
         if main is None or any(share.pool != "free" for card in self.budget.cards for share in card.shares):
             return ""
         whose = "" if self.budget.ranks == 1 else f" of {main.title}"
-        printed = printed_before(leading_rank(self.launch) or {})
-        rest = "what lines before it print is below" if printed else "what each step of the start took is not in it"
+        rest = beside_one_reading(leading_rank(self.launch) or {})
         return f"The log has one reading of free memory{whose} only, {words.gib(main.opening)} GiB; {rest}."
 
     @cached_property
