@@ -98,6 +98,7 @@ def _merge(into: Launch, other: Launch) -> None:
             known.join(more)
     for wording, count in other.unkept.items():
         into.unkept[wording] = into.unkept.get(wording, 0) + count
+    into.has_more_ranks |= other.has_more_ranks
     into.series.merge(other.series)
     into.first_line = into.first_line or other.first_line
     if other.last_line is not None and other.first_line is not None and not other.has(ServerArgs):

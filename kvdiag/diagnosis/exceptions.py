@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvdiag.diagnosis.events.failure import ProcessFailed, Traceback
-from kvdiag.diagnosis.launches import CHANGING, Launch
+from kvdiag.diagnosis.launches import CHANGING, Launch, wording_of
 from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.lines import LogLine
 
@@ -35,6 +35,7 @@ class Raised:
 def exceptions_of(launch: Launch) -> list[Raised]:
     """The exceptions in the order they were first printed; the same one of many ranks is one."""
     found: dict[tuple[str, str], Raised] = {}
+    worded: dict[str, Raised] = {}
     open_traces: dict[str, LogLine] = {}  # by rank, the traceback that has not ended yet
     for event in launch.events:
         if isinstance(event, Traceback | ProcessFailed):
@@ -53,17 +54,15 @@ def exceptions_of(launch: Launch) -> list[Raised]:
             if len(found) >= MAX_EXCEPTIONS:
                 continue
             found[key] = Raised(kind, message, frames=_frames(trace, event.line))
-        one = found[key]
+        one = worded[wording_of(event)] = found[key]
         one.count += 1
         if rank and rank not in one.ranks:
             one.ranks.append(rank)
         if len(one.lines) < 4:
             one.lines.append(event.line)
-    for (_, _, text), more in launch.unkept.items():
-        head = _HEAD.match(text)
-        alike = found.get((head[1], (head[2] or "").strip()[:MAX_MESSAGE])) if head else None
-        if alike is not None:
-            alike.count += more
+    for (_, _, wording), more in launch.unkept.items():
+        if wording in worded:
+            worded[wording].count += more
     return list(found.values())
 
 

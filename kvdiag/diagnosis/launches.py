@@ -68,6 +68,11 @@ _FIGURES = (WeightsBegin, WeightsLoaded, KVPoolAllocated, MambaPool, PoolEnd, Gr
 _LESSER_FIGURES = (ServerLimits, DistributedEnd)
 
 
+def wording_of(event: Event) -> str:
+    """The text of an event's line with a # for each number in it: the same for what differs in figures alone."""
+    return CHANGING.sub("#", event.line.text[:_SPELLED])
+
+
 class EventIndex:
     """A launch's events by kind and by rank: a report asks for them per rank, and there may be thousands of ranks.
 
@@ -158,8 +163,8 @@ class Launch:
     release     as the report document has it: exact, from, before, basis
     releases    the same as a range that can be compared
     repeats     by kind and rank what came too often for all its events to be kept
-    more_ranks  it has more ranks than MOST_RANKS: what the further ones say is not read
-    unkept      how many of those there are by kind, rank and wording, with a # for each number in it
+    unkept      of OFTEN, how many are counted and not kept, by kind, rank and wording
+    has_more_ranks  whether it has more ranks than MOST_RANKS: what the further ones say is not read
     """
 
     number: int = 1
@@ -174,7 +179,7 @@ class Launch:
     release: Mapping[str, str | None] = field(default_factory=dict)
     releases: ReleaseRange = field(default_factory=ReleaseRange)
     unkept: dict[tuple[type[Event], str, str], int] = field(default_factory=dict)
-    more_ranks: bool = False
+    has_more_ranks: bool = False
     _ranks: set[str] = field(default_factory=set, repr=False, compare=False)
     _wordings: dict[tuple[type[Event], str, str], int] = field(default_factory=dict, repr=False, compare=False)
     _unread: int = field(default=0, repr=False, compare=False)
@@ -185,7 +190,7 @@ class Launch:
         """Take one event in; batch lines go into the series, and of a run of bars the last one stays."""
         if event.rank not in self._ranks:
             if len(self._ranks) >= MOST_RANKS:
-                self.more_ranks = True
+                self.has_more_ranks = True
                 return
             self._ranks.add(event.rank)
         if isinstance(event, BATCHES):
@@ -214,7 +219,7 @@ class Launch:
             self.repeats.setdefault(key, Repeats(event)).add(event)
 
     def _is_one_of_many(self, event: Event) -> bool:
-        wording = type(event), event.rank, CHANGING.sub("#", event.line.text[:_SPELLED])
+        wording = type(event), event.rank, wording_of(event)
         count = self._wordings[wording] = self._wordings.get(wording, 0) + 1
         if count <= MOST_OF_ONE_WORDING:
             return False
@@ -230,7 +235,7 @@ class Launch:
         self.events = kept
         self.series = Series()
         self.repeats, self._alike = {}, {}
-        self.unkept, self._wordings = {}, {}
+        self.unkept, self._wordings, self._ranks = {}, {}, set()
         self.first_line = self.last_line = None
         self._index = _NO_EVENTS
 

@@ -167,7 +167,7 @@ def _launch(
         "model": _model(launch),
         "parallel": _parallel(launch),
         "parallel_seen": _parallel_seen(launch),
-        **({"ranks_read": MOST_RANKS} if launch.more_ranks else {}),
+        **({"ranks_read": MOST_RANKS} if launch.has_more_ranks else {}),
         "arguments": _arguments(launch, lines),
         "phases": [
             {

@@ -3,6 +3,8 @@
 import io
 from collections.abc import Iterator
 
+import pytest
+
 from kvdiag.diagnosis.events import Matcher
 from kvdiag.diagnosis.events.failure import ExceptionRaised
 from kvdiag.diagnosis.events.kv_pool import PoolEnd
@@ -169,3 +171,10 @@ def test_what_is_said_at_every_request_is_counted_and_not_all_kept() -> None:
     assert launch.count(ExceptionRaised) == 3_001
     assert len(launch.events) < 12_000
     assert [(one.kind, one.count) for one in exceptions_of(launch)] == [("ValueError", 3_000), ("RuntimeError", 1)]
+
+
+@pytest.mark.parametrize("text", ["[rank3]: ValueError: at {n}", "ValueError: at " + "{n}, " * 150])
+def test_an_exception_is_counted_however_its_numbers_and_its_length(text: str) -> None:
+    start = "[2026-03-02 09:14:36 TP0] Load weight begin. avail mem=94.04 GB"
+    (one,) = exceptions_of(launch_from([start, *(text.format(n=n) for n in range(1_000, 10_000))]))
+    assert (one.kind, one.count) == ("ValueError", 9_000)
