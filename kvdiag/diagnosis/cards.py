@@ -54,6 +54,8 @@ AMD = ("MI300X", "MI325X", "MI355X")
 UNIFIED = re.compile(r"GB10\b|Thor|Orin|Apple", re.I)
 
 
+_MOST_UNIFIED = 130_000  # MiB in all
+
 # What a card's name is made of, as drivers spell it.
 _NAME = re.compile(r"[A-Za-z0-9 _./()-]{1,80}")
 _SIZE = re.compile(r"(\d+)_?Gi?B(?![a-z0-9])", re.I)
@@ -111,4 +113,12 @@ def total_of_unified(mib: int | None) -> bool:
 
     No discrete card's total lies there: the next below is a GH200 of 96 GB, the next above an H200 of 141 GB.
     """
-    return mib is not None and 116_000 <= mib <= 130_000
+    return mib is not None and 116_000 <= mib <= _MOST_UNIFIED
+
+
+def may_be_unified(free: Bytes) -> bool:
+    """Whether so much free memory may be a host's of 128 GB that shares it, on a device that nothing names.
+
+    No smaller discrete card of the table has as much. Of a larger one it would be a part, with the rest in use.
+    """
+    return max(mib for _, mib in _MIB if mib < _MOST_UNIFIED) * MIB < free <= _MOST_UNIFIED * MIB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvdiag.diagnosis.ledger.sizing.inputs import SMALL
-from kvdiag.diagnosis.rules.judgements import reserve
+from kvdiag.diagnosis.rules.judgements import reserve, unified_device
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
 
@@ -24,6 +24,13 @@ def wanted_by_size(case: Case) -> str:
     return f"{most if least == most else f'{least} to {most}'} GiB are wanted by the card's size"
 
 
+def host_shares(case: Case) -> str:
+    """Why more is wanted free than a launch needs: "the host lives in the same memory"."""
+    if unified_device(case) is not None:
+        return "the host lives in the same memory"
+    return "no line names the card, and as much is free on one whose memory the host shares (GB10, Thor)"
+
+
 def wanted(case: Case) -> str:
     """Where the wanted free memory comes from."""
     most, limits = case.wanted_range[1], case.thresholds
@@ -33,7 +40,7 @@ def wanted(case: Case) -> str:
     if case.card is None:
         return f"wanted = {gib(case.wanted_range[0])} to {gib(most)} by the card's size, which the log does not print"
     if most > case.wanted_range[0]:
-        return f"wanted = {limits.free_wanted_shared:g} × {gib(case.card)}, as the host lives in the same memory"
+        return f"wanted = {limits.free_wanted_shared:g} × {gib(case.card)}, as {host_shares(case)}"
     if case.card >= card:
         return f"wanted = {full} on cards from {gib(card)}"
     if most < limits.free_wanted_least:

@@ -9,7 +9,7 @@ from kvdiag.diagnosis.events.kv_pool import MambaPool, MaxTotalTokensTooLarge
 from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.ledger.model import Moment, Pool
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._formulas import wanted_by_size
+from kvdiag.diagnosis.rules._formulas import host_shares, wanted_by_size
 from kvdiag.diagnosis.rules.hints import contradicted
 from kvdiag.diagnosis.rules.rule import Case, Cleared, Finding
 from kvdiag.diagnosis.traffic import retractions_of
@@ -102,9 +102,7 @@ def _free_is_wanted(case: Case, named: set[str]) -> Iterator[Cleared]:
     most = case.wanted_range[1]
     wanted = case.wanted_free or most
     hosts = (
-        f" A change that takes more should leave {format_gib(most)}, as the host lives in the same memory."
-        if most > wanted
-        else ""
+        f" A change that takes more should leave {format_gib(most)}, as {host_shares(case)}." if most > wanted else ""
     )
     needed = (
         f"About {format_gib(wanted)} are wanted for prefill, logits and the allocator"

@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kvdiag.diagnosis.cards import may_be_unified
 from kvdiag.diagnosis.events.cuda_graph import GraphBegin, GraphEnd, GraphSizes
 from kvdiag.diagnosis.events.kv_pool import DeepSeekV4Pools, PoolEnd, SlidingWindowPool
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
@@ -267,9 +268,13 @@ class Case:
     @cached_property
     def card(self) -> Bytes | None:
         """The card's size: the capacity that the log prints, else the free memory before loading."""
+        return self.opening_size if self._capacity is None else self._capacity
+
+    @cached_property
+    def _capacity(self) -> Bytes | None:
         known = [x.capacity for x in self.ledgers if x.capacity is not None]
         known += [x.capacity for x in self.launch.each(DeviceOutOfMemory) if x.capacity is not None]
-        return min(known) if known else self.opening_size
+        return min(known, default=None)
 
     @cached_property
     def card_at_least(self) -> Bytes | None:
@@ -295,7 +300,8 @@ class Case:
     def wanted_range(self) -> tuple[Bytes, Bytes]:
         """The least and the most that may be wanted, given what the log tells of the card."""
         if self.card is not None:
-            shared = unified_device(self.launch) is not None
+            unnamed = self._capacity is None and may_be_unified(self.card)
+            shared = unnamed or unified_device(self.launch) is not None
             return self.wanted_on(self.card), self.thresholds.wanted_on(self.card, shared)
         least = max(self.thresholds.free_wanted_least, self.wanted_on(self.card_at_least or Bytes(0)))
         return least, self.thresholds.free_wanted

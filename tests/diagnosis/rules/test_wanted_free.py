@@ -52,3 +52,23 @@ def test_health_by_an_assumed_measure_is_not_certain() -> None:
     assert "before the server is ready" in found["summary"]
     wanted = "5.00 GiB are wanted by the card's size, which the log does not tell"
     assert wanted in found["summary"] and any(wanted in c["because"] for c in launch_of(CUT)["cleared"])
+
+
+def test_a_card_that_no_line_names_may_be_one_whose_memory_the_host_shares() -> None:
+    """A GB10 with 113 GiB free and 24 at the end is left alone; an H200, which has more, is not."""
+
+    def ready(card: float, free: float) -> Any:
+        log = (
+            f"[2026-01-01 10:00:00] Load weight begin. avail mem={card:.2f} GB\n"
+            f"[2026-01-01 10:01:00] Load weight end. type=A, avail mem={card - 50:.2f} GB, mem usage=50.00 GB.\n"
+            f"[2026-01-01 10:01:01] KV Cache is allocated. #tokens: 200000, K size: 20.00 GB, V size: 18.00 GB\n"
+            f"[2026-01-01 10:01:02] max_total_num_tokens=200000, chunked_prefill_size=8192, max_prefill_tokens=16384,"
+            f" max_running_requests=2048, context_len=131072, available_gpu_mem={free:.2f} GB\n"
+            "[2026-01-01 10:01:20] The server is fired up and ready to roll!\n"
+        )
+        return diagnose(Log("log", io.BytesIO(log.encode()))).document["launches"][0]
+
+    shared, apart = ready(113.3, 24.5), ready(138.9, 24.5)
+    assert not [remedy for finding in shared["findings"] for remedy in finding["remedies"]]
+    assert "should leave 22.66 GiB, as no line names the card" in str(shared["cleared"])
+    assert [r["flag"] for f in apart["findings"] for r in f["remedies"]] == ["--mem-fraction-static"]

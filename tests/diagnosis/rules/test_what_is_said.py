@@ -177,7 +177,7 @@ def test_a_rank_that_happens_to_be_seen_last_makes_no_count(last: int, said: str
 
 def test_a_killed_server_is_not_told_to_fill_what_was_free() -> None:
     started = (
-        "[2026-03-01 10:00:00 TP0] Load weight begin. avail mem=120.90 GB\n"
+        "[2026-03-01 10:00:00 TP0] Load weight begin. avail mem=139.80 GB\n"
         "[2026-03-01 10:10:14 TP0] max_total_num_tokens=750000, chunked_prefill_size=8192, max_prefill_tokens=16384,"
         " max_running_requests=48, context_len=131072, available_gpu_mem=25.00 GB\n"
         "[2026-03-01 10:10:15] The server is fired up and ready to roll!\n"

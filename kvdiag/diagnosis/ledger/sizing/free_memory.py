@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from kvdiag.diagnosis.cards import may_be_unified
 from kvdiag.diagnosis.ledger.sizing.budget import Budget
 from kvdiag.diagnosis.ledger.sizing.inputs import SizingInputs
 from kvdiag.diagnosis.ledger.sizing.limits import lost_gib
 from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes, rows_at
-from kvdiag.diagnosis.units import GIB, STEP, floor_step
+from kvdiag.diagnosis.units import GIB, STEP, Bytes, floor_step
 
 HIGHEST = 0.99
 _TINY = 1e-9
@@ -33,7 +34,11 @@ class Fractions:
 def wanted_free(inputs: SizingInputs) -> float | None:
     """GiB wanted free at the end, by the card's size: its printed capacity, else the free memory before loading."""
     card = _smallest_card(inputs)
-    return None if card is None else inputs.wanted.on(card, inputs.unified_memory)
+    if card is None:
+        return None
+    unnamed = all(rank.capacity is None for rank in inputs.ranks)
+    shared = inputs.unified_memory or (unnamed and may_be_unified(Bytes(round(card * GIB))))
+    return inputs.wanted.on(card, shared)
 
 
 def needed_free(inputs: SizingInputs) -> float | None:
