@@ -15,7 +15,8 @@ from kvdiag.diagnosis.events.host_memory import HostMemoryShort
 from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.pattern import Event
 from kvdiag.diagnosis.events.progress import CaptureProgress
-from kvdiag.diagnosis.ledger.model import Ledger, Model, Pool
+from kvdiag.diagnosis.ledger.model import Ledger, Model, Pool, Reading
+from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes
 from kvdiag.diagnosis.ledger.what_if import Change, Scenario, Starts, scenario_of
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.rules.judgements import (
@@ -153,11 +154,15 @@ def fraction_effect(case: Case, change: float) -> dict[str, Effect]:
             tokens, round(after), max(0, math.floor(after - margin)), math.ceil(after + margin)
         )
     if free is not None:
-        left = free.available - change * opening * (1 + draft)
-        margin = PRINT * (1 + draft)
-        ends = (round(x / GIB, 4) for x in (left, left - margin, left + margin))
-        effect["free_gib"] = Effect(to_gib(free.available, 4), *ends)
+        effect["free_gib"] = _left_free(free, -change * opening * (1 + draft), PRINT * (1 + draft))
     return effect
+
+
+def _left_free(free: Reading, more: float, margin: float) -> Effect:
+    """What stays free when so many more bytes of it do."""
+    left = free.available + more
+    ends = (round(x / GIB, 4) for x in (left, left - margin, left + margin))
+    return Effect(to_gib(free.available, 4), *ends)
 
 
 def lower_fraction(case: Case, by: Bytes | None, note: str = "") -> Remedy | None:
@@ -394,15 +399,10 @@ def fewer_rows(case: Case, need: Bytes) -> Remedy | None:
     given = case.launch.number_of("max_running_requests") is not None
     if given or limits.max_running_requests < 2 * ROWS or (case.launch.number_of("dp_size") or 1) > 1:
         return None
-    shorter = Bytes(ROWS * (limits.context_len + 4) * 4)
+    shorter = Bytes(request_table_bytes(ROWS, limits.context_len))
     freed = Bytes(table - shorter)
     if 4 * freed < need:
         return None
-    effect = priced(case, Change(max_running_requests=ROWS)) or {}
-    if not effect and free is not None:
-        ends = (round(x / GIB, 4) for x in (free.available + freed, free.available + freed - PRINT))
-        after, low = ends
-        effect = {"free_gib": Effect(to_gib(free.available, 4), after, low, round(after + PRINT / GIB, 4))}
     return knob(
         case,
         "--max-running-requests",
@@ -410,7 +410,7 @@ def fewer_rows(case: Case, need: Bytes) -> Remedy | None:
         to=str(ROWS),
         cost=f"It costs concurrency: more than {ROWS} requests wait.",
         note=f"The table of requests shrinks from {format_gib(table)} to {format_gib(shorter)}; the pool stays.",
-        effect=effect,
+        effect={} if free is None else {"free_gib": _left_free(free, freed, PRINT)},
     )
 
 
