@@ -87,13 +87,15 @@ def _offers(case: Case) -> tuple[Remedy, ...]:
     """More of the card where some is left, and smaller tokens."""
     free = case.free_at_end
     has_spare = free is not None and free.available > case.wanted_range[1] and may_raise_fraction(case)
-    asked_for = looks_capped(case) or (free is None and not tells_of_a_cap(case) and (case.tokens or 1) % 1024 == 0)
+    # Where nothing tells what is free, as few tokens in a round count are likelier asked for than all that fits.
+    is_round = free is None and not tells_of_a_cap(case) and case.tokens is not None and case.tokens % 1024 == 0
+    asked_for = is_round or looks_capped(case)
     return remedies(
         raise_by_room(case) if has_spare else None,
         Remedy("--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")
         if asked_for
         else None,
-        None if is_eight_bit(case) or case.tokens is None or (asked_for and free is None) else eight_bit_kv(case),
+        None if is_eight_bit(case) or case.tokens is None or asked_for else eight_bit_kv(case),
     )
 
 

@@ -31,6 +31,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     window = any(e.in_window for e in found)
     in_pages = not window and any(_is_for_want_of_pages(e) for e in found)
+    divided_wrongly = any(_is_idle_beside(e) for e in found)
     wider_window = knob(case, "--swa-full-tokens-ratio", Direction.RAISE, cost="It costs full-attention tokens.")
     yield Finding(
         summary=_what_was_missing(found, window) if found else "A batch found no slot in the request table",
@@ -38,12 +39,12 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of([*found, *slots][:64]),
         evidence=cite(*found[:2], *slots[:2]),
         remedies=remedies(
-            wider_window if window and any(_is_idle_beside(e) for e in found) else None,
+            wider_window if divided_wrongly else None,
             fewer_requests(case),
             knob(case, "--page-size", Direction.LOWER, cost="It costs speed with some attention backends.")
             if in_pages and case.launch.number_of("page_size") != 1
             else None,
-            wider_window if window and not any(_is_idle_beside(e) for e in found) else None,
+            wider_window if window and not divided_wrongly else None,
             more_conservative(case) if found else None,  # it counts tokens, not requests
         ),
     )

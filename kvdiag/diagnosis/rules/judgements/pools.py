@@ -153,9 +153,10 @@ def uneven_stages(case: Case) -> bool:
 
 def has_room(case: Case) -> bool:
     """Whether clearly more is free at the end than is wanted."""
-    free = case.free_at_end
-    if case.goes_on_capturing:
-        return False
+    return not case.goes_on_capturing and _is_room(case, case.free_at_end)
+
+
+def _is_room(case: Case, free: Reading | None) -> bool:
     return free is not None and free.available > case.thresholds.room_share * case.wanted_range[1]
 
 
@@ -273,9 +274,7 @@ def looks_capped(case: Case) -> bool:
     """Whether --max-total-tokens may set the pool, where the log has no arguments: fewer tokens than the log's own
     count of what the memory holds, or a round count that takes far less than what stays free."""
     tokens, free = case.tokens, case.free_at_end or case.after_pool
-    if not tokens or free is None or free.available <= case.thresholds.room_share * case.wanted_range[1]:
-        return False
-    if tells_of_a_cap(case):
+    if not tokens or free is None or not _is_room(case, free) or tells_of_a_cap(case):
         return False
     held = [budget.tokens for budget in case.launch.each(DeepSeekV4Budget) if budget.tokens]
     if held:
