@@ -23,8 +23,14 @@ class Refused(Exception):
     """The address may not be called; the text says why."""
 
 
-def checked_url(url: str) -> SplitResult:
-    """The parts of a URL that may be called at all: http or https, with a host, without user and password."""
+_INTERNAL = "The address leads into an internal network. KVDIAG_INTERNAL_WEBHOOKS=1 allows that."
+
+
+def checked_url(url: str, *, allow_internal: bool) -> SplitResult:
+    """The parts of a URL that may be called at all: http or https, with a host, without user and password.
+
+    Where a name leads is only known when it is called; an address that says by itself that it is internal is refused.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -36,7 +42,19 @@ def checked_url(url: str) -> SplitResult:
         raise Refused("The address must not hold a user name or password.")
     if port == 0:
         raise Refused("The address has no usable port.")
+    if not allow_internal and _is_internal(parts.hostname):
+        raise Refused(_INTERNAL)
     return parts
+
+
+def _is_internal(host: str) -> bool:
+    """Whether a host is internal by what is written: this machine's name, or an internal address."""
+    if f".{host}".endswith(".localhost"):
+        return True
+    try:
+        return not is_outside(host)
+    except ValueError:
+        return False  # a name
 
 
 def is_outside(address: str) -> bool:
@@ -63,7 +81,7 @@ def resolve(host: str, port: int, *, allow_internal: bool) -> str:
     if not addresses:
         raise Refused(f"The name {host} has no address.")
     if not allow_internal and not all(is_outside(address) for address in addresses):
-        raise Refused("The address leads into an internal network. KVDIAG_INTERNAL_WEBHOOKS=1 allows that.")
+        raise Refused(_INTERNAL)
     return addresses[0]
 
 
@@ -93,7 +111,7 @@ class _Connection(http.client.HTTPConnection):
 
 def post(url: str, body: bytes, headers: dict[str, str], *, allow_internal: bool = False) -> int:
     """POST once; the status of the answer. Raises Refused, or OSError when the other side does not answer."""
-    parts = checked_url(url)
+    parts = checked_url(url, allow_internal=allow_internal)
     tls = parts.scheme == "https"
     host, port = str(parts.hostname), parts.port or (443 if tls else 80)
     connection = _Connection(host, resolve(host, port, allow_internal=allow_internal), port, tls=tls)

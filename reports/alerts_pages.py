@@ -42,7 +42,7 @@ class ChannelForm(PlainForm):
                 raise forms.ValidationError({"address": "This is no e-mail address."}) from None
         else:
             try:
-                alerts_address.checked_url(address)
+                alerts_address.checked_url(address, allow_internal=settings.KVDIAG_INTERNAL_WEBHOOKS)
             except alerts_address.Refused as refused:
                 raise forms.ValidationError({"address": str(refused)}) from None
         return {**asked, "address": address}

@@ -94,7 +94,14 @@ def test_addresses_of_the_internet_pass(address: str) -> None:
 )
 def test_addresses_that_are_no_webhook_are_refused(url: str) -> None:
     with pytest.raises(Refused):
-        checked_url(url)
+        checked_url(url, allow_internal=True)
+
+
+@pytest.mark.parametrize("host", ["localhost", "x.localhost:8000", "127.0.0.1", "[::1]:80", "10.1.2.3"])
+def test_an_address_that_is_internal_by_itself_is_refused_when_it_is_added(host: str) -> None:
+    with pytest.raises(Refused, match="internal network"):
+        checked_url(f"http://{host}/hook", allow_internal=False)
+    assert checked_url(f"http://{host}/hook", allow_internal=True).path == "/hook"
 
 
 def test_a_name_with_one_internal_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +275,11 @@ def test_members_see_no_address_and_no_key(world: World) -> None:
 
 def test_an_address_that_is_none_is_said_at_the_field(world: World) -> None:
     page = f"/teams/{world.team.slug}/notifications/"
-    for kind, address in (("webhook", "ftp://example.org"), ("email", "not an address")):
+    for kind, address in (
+        ("webhook", "ftp://example.org"),
+        ("webhook", "http://10.1.2.3/"),
+        ("email", "not an address"),
+    ):
         answer = signed_in(world.alice).post(page, {"kind": kind, "address": address})
         assert answer.status_code == 200 and "field__error" in answer.content.decode()
     assert not Channel.objects.exists()
