@@ -211,3 +211,43 @@ def test_the_bytes_of_a_token_are_cited_from_the_pool_of_all_tokens() -> None:
     assert "53,215 bytes a token" in found["summary"]
     assert "TP0" in first["text"] and "#tokens: 167877" in first["text"] and first["value"] == 53_215
     assert "TP0" in window["text"] and "#tokens: 5036" in window["text"]
+
+
+VISION = """{command}Traceback (most recent call last):
+  File "/sgl/python/sglang/srt/models/qwen3_vl.py", line 723, in get_image_feature
+    image_embeds = self.visual(pixel_values, grid_thw=image_grid_thw)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried} GiB. GPU 0 has a total capacity of 94.97 GiB of\
+ which 2.35 GiB is free. Including non-PyTorch memory, this process has 92.62 GiB memory in use. Of the allocated\
+ memory 88.25 GiB is allocated by PyTorch, and 1.88 GiB is reserved by PyTorch but unallocated.
+"""
+SERVE = "python -m sglang.launch_server --model-path m --tp 8 --mem-fraction-static 0.85 --context-length 196608\n"
+
+
+def flags_of(text: str, rule: str = "vision-encoder-transient") -> list[str]:
+    launch = diagnose(Log("log", io.BytesIO(text.encode()))).document["launches"][-1]
+    return [r["flag"] for f in launch["findings"] if f["rule"] == rule for r in f["remedies"]]
+
+
+def test_a_large_batch_of_images_is_divided_before_the_pool_is_given_up() -> None:
+    assert flags_of(VISION.format(command=SERVE, tried="21.50"))[0] == "SGLANG_VLM_MAX_PATCHES_PER_VIT"
+    assert flags_of(VISION.format(command=SERVE, tried="3.10"))[0] == "--mem-fraction-static"
+
+
+def test_limits_of_images_are_not_offered_to_a_release_without_them() -> None:
+    old = "[2025-05-03 10:00:42] sglang version: 0.5.5\n" + VISION.format(command=SERVE, tried="21.50")
+    assert flags_of(old) == ["--mem-fraction-static"]
+
+
+def test_a_limit_of_images_that_the_command_has_is_lowered() -> None:
+    text = VISION.format(command=f"SGLANG_VLM_MAX_PATCHES_PER_VIT=10000 {SERVE}", tried="21.50")
+    (launch,) = diagnose(Log("log", io.BytesIO(text.encode()))).document["launches"]
+    first = launch["findings"][0]["remedies"][0]
+    assert (first["direction"], first["from"]) == ("lower", "10000")
+
+
+@pytest.mark.parametrize("tried", ["2.36", "3.10"])
+def test_any_size_beside_a_long_context_is_no_table_of_requests(tried: str) -> None:
+    assert flags_of(VISION.format(command=SERVE, tried=tried), "req-to-token-table-too-large") == []
+    bare = VISION.format(command=SERVE, tried=tried).splitlines(keepends=True)
+    assert flags_of("".join([bare[0], bare[-1]]), "req-to-token-table-too-large") == []
+    assert flags_of("".join([bare[0], bare[-1].replace(tried, "1.50")]), "req-to-token-table-too-large")

@@ -142,23 +142,32 @@ def stage(case: Case, event: Event) -> Stage | None:
     return stage_of(launch, event)
 
 
-_ROWS = (2_048, 5_121)  # what SGLang takes where nobody sets the limit
+_ROWS = (2_048, 4_096, 5_120)  # the least, and by release the most, that SGLang takes where nobody sets the limit
 
 
 def table_rows(case: Case, oom: DeviceOutOfMemory) -> int | None:
-    """Rows of the table whose size an overflow asked for; None where the size is none of a table."""
-    context, tried = case.context_length, oom.tried
-    if not context or not tried or tried < GIB or _has_its_pools(case, oom):
+    """Rows of the table whose size an overflow asked for; None where the size is none of a table.
+
+    Beside a long context any size is some number of rows: where nothing tells that the table was being made, only the
+    limit and the ends of SGLang's own range count.
+    """
+    context, tried, place = case.context_length, oom.tried, site(case, oom)
+    if not context or not tried or tried < GIB or _has_its_pools(case, oom) or place not in (None, "request_table"):
         return None
     limit = case.launch.number_of("max_running_requests")
     extra = int(case.launch.number_of("speculative_num_draft_tokens") or 0)
+    rounding = max(0.006 * GIB, 2 << 20)
+    is_due = place is not None or any(is_before(e.line, oom.line) for e in case.launch.each(WeightsLoaded))
     for pad in {4, 4 + extra, 0}:
         row = 4 * (context + pad)
-        rows = tried / row
-        near = abs(rows - round(rows)) * row <= max(0.006 * GIB, 2 << 20)
-        wanted = (limit, limit + 1) if limit else _ROWS
-        if near and wanted[0] <= round(rows) <= wanted[1]:
-            return round(rows)
+        rows = round(tried / row)
+        if limit or is_due:
+            low, high = (limit, limit + 1) if limit else (_ROWS[0], _ROWS[-1] + 1)
+            rows = int(min(max(rows, low), high))
+        else:
+            rows = min((n + more for n in _ROWS for more in (0, 1)), key=lambda n: abs(n * row - tried))
+        if abs(rows * row - tried) <= rounding:
+            return rows
     return None
 
 
