@@ -46,18 +46,15 @@ _TROUBLE: Final = re.compile(rb"Traceback|Error|rror:|xception|out of memory|[Kk
 _STRING_BREAK: Final = re.compile(r'(?<!\\)\\n(?:",?\s{0,40}"?)?')
 _STRING_END: Final = re.compile(r'(?<!\\)\\n",\s{0,40}"')
 # From one line to the next in what a collector answers on one line: Loki's pairs, CloudWatch's and others' objects.
-_PAIRS: Final = (
-    r'"(?:,\s{0,8}"(?!(?:message|line|log|textPayload)")\w{1,40}":\s{0,8}(?:\d{1,20}|"[^"\\]{0,200}")){0,6}\s{0,8}\}'
-)
+_MESSAGE_KEY: Final = r'"(?:message|line|log|textPayload)":\s{0,8}"'
+_PAIR: Final = r'"\w{1,40}":\s{0,8}(?:\d{1,20}|"[^"\\]{0,200}")'
+_OBJECT_END: Final = rf'"(?:,\s{{0,8}}(?!{_MESSAGE_KEY}){_PAIR}){{0,6}}\s{{0,8}}\}}'
 _ANSWER_BREAK: Final = lazy(
     r'"\],\s{0,8}\["\d{10,20}",\s{0,8}"'
-    rf'|{_PAIRS},\s{{0,8}}\{{(?:\s{{0,8}}"\w{{1,40}}":\s{{0,8}}(?:\d{{1,20}}|"[^"\\]{{0,200}}"),){{0,6}}'
-    r'\s{0,8}"(?:message|line|log|textPayload)":\s{0,8}"'
+    rf"|{_OBJECT_END},\s{{0,8}}\{{(?:\s{{0,8}}{_PAIR},){{0,6}}\s{{0,8}}{_MESSAGE_KEY}"
 )
-_ANSWER_HEAD: Final = lazy(
-    r'^\{"[^\\]{0,2000}?(?:\[\["\d{10,20}",\s{0,8}"|"(?:message|line|log|textPayload)":\s{0,8}")'
-)
-_ANSWER_END: Final = lazy(rf'(?:"\]|{_PAIRS})\s{{0,8}}\].*$')
+_ANSWER_HEAD: Final = lazy(rf'^\{{"[^\\]{{0,2000}}?(?:\[\["\d{{10,20}}",\s{{0,8}}"|{_MESSAGE_KEY})')
+_ANSWER_END: Final = lazy(rf'(?:"\]|{_OBJECT_END})\s{{0,8}}\].*$')
 _ANSWER_GOES_ON: Final = ('"],', "},")
 _NEEDS_ESCAPES: Final = (b'"', b"\\", b"<", b">", b"&")
 
@@ -386,7 +383,7 @@ class _Page:
         begin = mark if mark >= 0 else low
         stop = min(stop, begin + self._limits.line_bytes)
         # A document on one line holds its lines as strings: the last one whole.
-        ended = max(data.rfind(mark, end, stop) for mark in (b"\\n", b'"],["', b'},{"'))
+        ended = max(data.rfind(string_end, end, stop) for string_end in (b"\\n", b'"],["', b'},{"'))
         return begin, ended + 2 if ended >= 0 else stop
 
     def _batches(self, data: bytes, offset: int) -> dict[int, int]:
