@@ -106,14 +106,15 @@ def _launch(launch: dict[str, Any], names: list[str], several: bool) -> Iterator
         yield f"- **{finding['severity']}** {escape(finding['summary'])} ({rule})"
         for remedy in finding["remedies"]:
             to = f" to {code(remedy['to'])}" if remedy["to"] is not None else ""
+            to = f" from {code(remedy['from'])}{to}" if to and remedy["from"] is not None else to
             beside = flags_of(remedy)
             to += f" with {code(beside)}" if beside else ""
-            cost = f" {escape(remedy['cost'])}" if remedy["cost"] else ""
+            told = "".join(f" {escape(said)}" for said in (remedy.get("note"), remedy["cost"]) if said)
             what = "upgrade" if remedy["flag"] == "upgrade" else f"{remedy['direction']} {code(remedy['flag'])}"
             if remedy.get("as_under"):
                 yield f"  - {what}{to}: as under {code(remedy['as_under'])}."
                 continue
-            yield f"  - {what}{to}{escape(_effects(remedy, context_of(launch)))}.{cost}"
+            yield f"  - {what}{to}{escape(_effects(remedy, context_of(launch)))}.{told}"
     if levers := list(levers_in_words(launch)):
         yield ""
         yield "What other settings would buy:"

@@ -460,7 +460,7 @@ class _Terminal:
         if rows:
             yield "What other settings would buy"
             for name, figures, cost in rows:
-                yield printable(f"  {name:<34} {figures}")
+                yield printable(f"  {name.ljust(max(34, len(name) + 1))} {figures}")
                 yield from [printable(f"      {cost}")] if cost else []
             yield ""
 
@@ -535,7 +535,7 @@ def levers_in_words(launch: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
         figures = ["as many tokens" if same else count]
         figures += [f"{free['after']:.2f} GiB free"] if free and free["after"] is not None else []
         figures += [f"{lever['host_gb']['after']:.1f} GB (10^9) of host RAM a rank"] if lever["host_gb"] else []
-        yield flags or lever["what"], ", ".join(figures), next(iter(lever["costs"]), "")
+        yield flags or lever["what"], ", ".join(figures), "; ".join(lever["costs"])
 
 
 def flags_of(remedy: Mapping[str, Any]) -> str:
@@ -598,9 +598,10 @@ def compare_lines(answer: dict[str, Any]) -> list[str]:
     for step in answer.get("steps") or []:
         if abs(step["gib"]) < 0.0005 and not step["tokens"] and step["from"] == step["to"]:
             continue  # it is the same on both sides
-        tokens = f"{step['tokens']:>+12,}" if step["tokens"] is not None else ""
+        tokens = f"{step['tokens']:>+12,}".replace("-", "−") if step["tokens"] is not None else ""
         change = f"{number(step['from'])} → {number(step['to'])}" if step["from"] is not None else ""
-        out.append(f"  {step['gib']:>+8.3f} GiB {tokens}  {step['what']}  {change}".rstrip())
+        gib = f"{step['gib']:>+8.3f}".replace("-", "−")
+        out.append(f"  {gib} GiB {tokens}  {step['what']}  {change}".rstrip())
     changed = [x for x in answer.get("arguments") or () if x["name"] not in _OF_ONE_START]
     if changed:
         out += ["", "Arguments that differ"]

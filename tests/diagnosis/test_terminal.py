@@ -165,6 +165,9 @@ def test_a_remedy_tells_what_it_changes_and_other_settings_what_they_would_buy(f
         assert figure in findings
     assert "--mem-fraction-static 0.916" in levers and "≈ 198,388 tokens, 1.92 GiB free" in levers
     assert "1.51 GiB less for activations and graphs" in levers
+    assert "1.83 GiB free at the end is under the 1.91 GiB wanted; 1.60 GiB less for activations and graphs" in levers
+    assert "raise --mem-fraction-static from 0.85 to 0.916" in findings
+    assert "Still about 63,760 tokens short of one full-length request. It costs 1.51 GiB" in findings
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])

@@ -97,6 +97,12 @@ def test_arguments_that_differ_are_listed_in_the_terminal():
     assert "  --attention-backend: fa3 → triton" in lines and "seed" not in "\n".join(lines)
 
 
+def test_less_has_a_real_minus_sign_in_every_line_of_the_terminal():
+    lines = compare_lines(compare(document(kimi()), document(kimi(tokens=150_000, fraction=0.87))))
+    (step,) = [line for line in lines if "mem_fraction_static" in line]
+    assert step.count("−") == 2 and "-" not in "".join(lines[:-1])
+
+
 def test_weights_and_tables_are_the_same_figure_everywhere():
     """Readings of two decimals leave the last digit of their difference open; a line of their own does not."""
     log = (CORPUS / "qwen25-15b-gb10-low-free-mem" / "log.txt").read_bytes()
