@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvdiag.diagnosis.rules import all_rules, rule_named
+from kvdiag.diagnosis.rules import all_rules, clearing, rule_named
 from kvdiag.diagnosis.rules.catalogue import findings_of, pages, read_cases, read_corpus, score, scores_document
 from kvdiag.diagnosis.rules.not_provable import NOT_PROVABLE
 from kvdiag.diagnosis.rules.rule import SECTIONS, Rule, release_bounds
@@ -48,6 +48,10 @@ class TestRule:
 
 def test_no_rule_names_what_no_log_proves() -> None:
     assert not set(NOT_PROVABLE) & {rule.id for rule in RULES}
+
+
+def test_what_is_told_of_a_silent_rule_is_told_of_a_rule() -> None:
+    assert {*clearing._COMPARED, *clearing._FIGURES, *clearing._OF_THE_START} <= {rule.id for rule in RULES}
 
 
 def test_rules_do_not_see_each_other() -> None:
