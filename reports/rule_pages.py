@@ -9,11 +9,28 @@ from typing import Any
 
 from reports import words
 
+_SERVING = tuple(
+    [
+        "retract",
+        "exhausted",
+        "transient",
+        "pd-",
+        "slot-leak",
+        "dispatch-limit",
+        "image-preprocess",
+        "longer-than-pool",
+        "single-request",
+        "update-weights",
+        "colocate",
+        "workload",
+    ]
+)
+
 # The part of a start a rule watches; the page's filter. By the words of its id, since a rule names its problem.
 _GROUPS = (
-    ("host", "Host", ("host", "hicache", "cgroup", "offload")),
+    ("host", "Host", ("host", "hicache", "offload", "dev-shm", "hugepages", "uma-")),
     ("graphs", "CUDA graphs", ("graph", "capture")),
-    ("serving", "Serving", ("retract", "queue", "prefill-oom", "decode", "serving", "eviction", "hit-rate", "pd-")),
+    ("serving", "Serving", _SERVING),
 )
 
 

@@ -226,6 +226,22 @@ def test_rules_have_a_list_and_a_page_each(client: Client) -> None:
     assert client.get("/rules/no-such-rule/").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("rule", "group"),
+    [
+        ("retraction-storm", "serving"),
+        ("prefill-batch-transient", "serving"),
+        ("full-pool-exhausted", "serving"),
+        ("decode-graph-oom", "graphs"),
+        ("dev-shm-too-small", "host"),
+        ("weights-exceed-gpu", "start"),
+    ],
+)
+def test_a_rule_is_counted_where_its_problem_shows(rule: str, group: str) -> None:
+    context = rules_context(rule)
+    assert context is not None and context["rule"].group == group
+
+
 def test_the_document_in_the_page_is_valid_json(client: Client, upload: Upload) -> None:
     page = client.get(f"/r/{upload.public_id}/").content.decode()
     for part in page.split('type="application/json">')[1:]:
