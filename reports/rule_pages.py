@@ -9,21 +9,9 @@ from typing import Any
 
 from reports import words
 
-_SERVING = tuple(
-    [
-        "retract",
-        "exhausted",
-        "transient",
-        "pd-",
-        "slot-leak",
-        "dispatch-limit",
-        "image-preprocess",
-        "longer-than-pool",
-        "single-request",
-        "update-weights",
-        "colocate",
-        "workload",
-    ]
+_SERVING = (
+    *("retract", "exhausted", "transient", "pd-", "slot-leak", "dispatch-limit", "image-preprocess"),
+    *("longer-than-pool", "single-request", "update-weights", "colocate", "workload"),
 )
 
 # The part of a start a rule watches; the page's filter. By the words of its id, since a rule names its problem.

@@ -14,6 +14,7 @@ from django.test import Client
 from ingest.arrival import folder_of
 from ingest.models import State, StoredReport, Upload
 from ingest.stored import columns_of
+from reports.rule_pages import rules_context
 from teams.models import Membership, Team
 from tests.documents import document, with_ranks
 
