@@ -59,7 +59,7 @@ _BESIDE = {  # flags that the sizing does not know, and what they act on
     " log does not tell what a token takes.",
     "cuda_graph_max_bs": "The pool stays as it is; what smaller graphs take is not in the log.",
     "cuda_graph_max_bs_decode": "The pool stays as it is; what smaller graphs take is not in the log.",
-    "schedule_conservativeness": "It moves no memory: requests are admitted later.",
+    "schedule_conservativeness": "It moves no memory.",
     "enable_eplb": f"{_NOT_IN_LOG} how evenly experts can be spread is not in the log.",
 }
 _NOTHING = "It moves no KV tokens."
