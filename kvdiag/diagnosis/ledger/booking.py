@@ -46,7 +46,7 @@ PRINT = Bytes(round(0.0051 * GIB))  # half of the last printed digit of a "GB" f
 LOOSE = GIB // 5  # an assumed table must account for the drop to this, or it would hide what is unexplained
 RETURNED = GIB // 10  # memory that comes back while a draft's pool is built: more than readings leave open
 SEVERAL_THINGS = 2 * GIB  # workspaces alone, or the allocator's cache alone, take less
-ROUND_SHARE = 0.05  # percent that pages cut from a ratio of two decimals
+ROUND_PERCENT = 0.05  # that pages cut from a ratio of two decimals
 NOISE = 64  # bytes that the reading of decimal text leaves between two equal figures
 HOSTS = "the host and other programs"
 UNNAMED = "contexts, libraries or other programs, which no line names"
@@ -96,12 +96,14 @@ def _has_two_pools(launch: Launch, rank: str) -> bool:
     mine = launch.of_rank(rank)
     ends = next((i for i, event in enumerate(mine) if isinstance(event, PoolEnd)), len(mine))
     pools = [event for event in mine[:ends] if isinstance(event, KVPoolAllocated)]
-    drafted = launch.value("speculative_algorithm") or any("draft" in (x.kind or "") for x in launch.each(GraphBegin))
-    if len(pools) != 2 or any(x.label or not x.tokens for x in pools) or drafted:
+    if len(pools) != 2 or any(x.label or not x.tokens for x in pools):
+        return False
+    percent = 100 * (pools[0].tokens or 0) / (pools[1].tokens or 1)  # swa_full_tokens_ratio; the window's comes first
+    if not 0 < percent < 100 or abs(percent - round(percent)) >= ROUND_PERCENT:
         return False
     loads = sum(isinstance(event, WeightsLoaded) for event in mine)
-    percent = 100 * (pools[0].tokens or 0) / (pools[1].tokens or 1)  # swa_full_tokens_ratio; the window's comes first
-    return loads < 2 and 0 < percent < 100 and abs(percent - round(percent)) < ROUND_SHARE
+    drafted = launch.value("speculative_algorithm") or any("draft" in (x.kind or "") for x in launch.each(GraphBegin))
+    return loads < 2 and not drafted
 
 
 class _RankBook:
