@@ -168,7 +168,10 @@ def lines_missing(case: Case) -> list[str]:
     first = next(iter(case.ledgers), None)
     impossible = " between 0 and 1" if case.launch.value("mem_fraction_static") is not None else ""
     wanted = (
-        (case.fraction is not None, f"mem_fraction_static{impossible} (server_args, or the launch command)"),
+        (
+            judgements.stated_fraction(case) is not None,
+            f"mem_fraction_static{impossible} (server_args, or the launch command)",
+        ),
         (case.opening_size is not None, '"Load weight begin" line'),
         (case.after_weights is not None, '"Load weight end" line'),
         (

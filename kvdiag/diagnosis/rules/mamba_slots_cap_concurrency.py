@@ -21,8 +21,9 @@ from kvdiag.diagnosis.events.ready import ServerLimits
 from kvdiag.diagnosis.events.requests import RunningLimit, StateSlotsExhausted
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import worked
-from kvdiag.diagnosis.rules._pricing import knob, starting_value
+from kvdiag.diagnosis.rules._pricing import knob, remedies, starting_value
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.units import Bytes, format_gib
 
 
 def slots_of(case: Case) -> int | None:
@@ -56,7 +57,26 @@ def check(case: Case) -> Iterator[Finding]:
         yield from _full_in_traffic(case)
         return
     wanted = asked if asked and limit and asked > limit else None
-    to = None if not each or not (wanted or limit) else str(int(each * (wanted or 2 * (limit or 1))))
+    goal = None if not each or not (wanted or limit) else int(each * (wanted or 2 * (limit or 1)))
+    most = _most_slots(case)
+    bound = goal is not None and most is not None and most < goal
+    to = most // (each or 1) * (each or 1) if bound and most is not None else goal
+    raised = (
+        None
+        if to is not None and slots and to <= slots
+        else knob(
+            case,
+            "--max-mamba-cache-size",
+            Direction.RAISE,
+            to=None if to is None else str(to),
+            cost="It costs KV tokens: states and tokens share one budget.",
+            note=_of_a_bound(case, slots, goal)
+            if bound and goal
+            else ""
+            if to is None or wanted
+            else starting_value("slots for twice the requests", "#queue-req in the batch lines"),
+        )
+    )
     per = f" at {each} a request" if each else ""
     queued = (case.launch.series.peak_queue or 0) > 0
     yield Finding(
@@ -65,17 +85,8 @@ def check(case: Case) -> Iterator[Finding]:
         why="--max-running-requests has no effect above slots // slots a request, and the fraction is not the lever.",
         formula=worked("slots // slots a request", f"{slots} // {each} = {slots // each}" if slots and each else ""),
         evidence=cite(line, case.launch.first(MambaPool), figure="max_running_requests", value=limit),
-        remedies=(
-            knob(
-                case,
-                "--max-mamba-cache-size",
-                Direction.RAISE,
-                to=to,
-                cost="It costs KV tokens: states and tokens share one budget.",
-                note=""
-                if to is None or wanted
-                else starting_value("slots for twice the requests", "#queue-req in the batch lines"),
-            ),
+        remedies=remedies(
+            raised,
             knob(case, "--mamba-ssm-dtype", Direction.SET, to="bfloat16", cost="It costs precision of the states."),
         ),
         severity=Severity.WARNING
@@ -85,6 +96,24 @@ def check(case: Case) -> Iterator[Finding]:
         else Severity.INFO,
         confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
     )
+
+
+def _slot_size(case: Case) -> float | None:
+    """Bytes that one slot takes, on the rank with the least; None where no line prints the states' size."""
+    return min((x.mamba_size / x.mamba_slots for x in case.ledgers if x.mamba_size and x.mamba_slots), default=None)
+
+
+def _most_slots(case: Case) -> int | None:
+    """Slots with half of the KV pool's memory beside their own; None where the log does not tell both sizes."""
+    each, slots = _slot_size(case), slots_of(case)
+    pools = [x.kv_size for x in case.ledgers if x.kv_size]
+    return slots + int(min(pools) / 2 / each) if each and slots and pools else None
+
+
+def _of_a_bound(case: Case, slots: int | None, goal: int) -> str:
+    """Why fewer slots are offered than were wanted."""
+    size = format_gib(Bytes(round((goal - (slots or 0)) * (_slot_size(case) or 0))))
+    return f"{goal:,} slots would take {size} more; these take half of the KV pool. More need a higher fraction."
 
 
 def _limit(case: Case) -> tuple[int | None, Event | None]:

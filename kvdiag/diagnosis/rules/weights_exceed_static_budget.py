@@ -16,6 +16,7 @@ Sources
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import NoRoomForPool, PoolRefused
@@ -33,7 +34,7 @@ from kvdiag.diagnosis.rules.judgements import (
     vanished_before_pool,
 )
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
-from kvdiag.diagnosis.units import format_gib, to_gib
+from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 
 @rule(severity=Severity.CRITICAL)
@@ -70,13 +71,30 @@ def check(case: Case) -> Iterator[Finding]:
         ranks=ranks_of(refused),
         evidence=cite(*refused[:2], figure="mem_fraction_static", value=fraction) + cite(case.opening, after),
         remedies=remedies(
-            None if hopeless or passed else raise_above(case, minimum),
+            None if hopeless or passed else _raised(case, minimum, fraction),
             _fewer_states(case) if passed else None,
             more,
         ),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         stake=to_gib(None if kept is None or after is None else kept - after.available) or 0.0,
     )
+
+
+def _raised(case: Case, minimum: float | None, fraction: float | None) -> Remedy | None:
+    """A higher fraction, with the size of GPU that it takes to make up for a printed lack; None on a smaller one."""
+    offer, lack = raise_above(case, minimum), max((-(e.available or 0) for e in below_zero(case)), default=0)
+    if offer is None or not lack or minimum is not None:
+        return offer
+    missing = format_gib(Bytes(lack))
+    if fraction is None:
+        return dataclasses.replace(offer, note=f"By more than {missing} divided by what was free before loading.")
+    most = case.thresholds.fraction_hopeless
+    needed = Bytes(round(lack / (most - fraction))) if fraction < most else None
+    if needed is None or (case.card is not None and case.card < needed):
+        return None
+    where = f"where {format_gib(needed)} were free before loading"
+    note = f"{missing} are missing: a raise to {most:g} gives them only {where}."
+    return dataclasses.replace(offer, note=note)
 
 
 def _fewer_states(case: Case) -> Remedy:

@@ -251,3 +251,44 @@ def test_any_size_beside_a_long_context_is_no_table_of_requests(tried: str) -> N
     bare = VISION.format(command=SERVE, tried=tried).splitlines(keepends=True)
     assert flags_of("".join([bare[0], bare[-1]]), "req-to-token-table-too-large") == []
     assert flags_of("".join([bare[0], bare[-1].replace(tried, "1.50")]), "req-to-token-table-too-large")
+
+
+REFUSED = """python -m sglang.launch_server --model-path m --tp-size 1 --mem-fraction-static {fraction}
+[2026-08-07 08:45:00] Scheduler hit an exception: Traceback (most recent call last):
+RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size=-31\
+ (total_rest_memory=-8.63 GB, mamba_cache_per_req=140.78 MB). Try: (1) reduce --max-running-requests, (2) increase\
+ --mem-fraction-static, (3) reduce --speculative-num-draft-tokens, or (4) use GPUs with more memory.
+"""
+
+
+def remedies_in(text: str, rule: str) -> dict[str, dict[str, Any]]:
+    launch = diagnose(Log("log", io.BytesIO(text.encode()))).document["launches"][-1]
+    return {r["flag"]: r for f in launch["findings"] if f["rule"] == rule for r in f["remedies"]}
+
+
+def test_a_raise_that_must_make_up_for_a_printed_lack_says_on_what_card() -> None:
+    raised = remedies_in(REFUSED.format(fraction="0.90"), "weights-exceed-static-budget")["--mem-fraction-static"]
+    assert "8.63 GiB are missing" in raised["note"] and "123.29 GiB" in raised["note"]  # 8.63 / (0.97 - 0.90)
+    assert "--mem-fraction-static" not in remedies_in(REFUSED.format(fraction="0.97"), "weights-exceed-static-budget")
+
+
+def test_state_slots_are_not_raised_beyond_the_memory_they_share_with_tokens() -> None:
+    text = """[2026-09-20 12:25:45] Mamba Cache is allocated. max_mamba_cache_size: 360, conv_state size: 0.99GB,\
+ ssm_state size: 50.77GB
+[2026-09-20 12:25:46] KV Cache is allocated. #tokens: 228520, K size: {kv} GB, V size: {kv} GB
+[2026-09-20 12:26:00] max_total_num_tokens=228520, max_running_requests=72, available_gpu_mem=29.76 GB
+"""
+    bounded = remedies_in(text.format(kv="3.49"), "mamba-slots-cap-concurrency")["--max-mamba-cache-size"]
+    assert bounded["to"] == "380"  # 360 and the 24 that half of 6.98 GiB hold, at 5 a request
+    assert "51.76 GiB more" in bounded["note"]
+    assert remedies_in(text.format(kv="60.00"), "mamba-slots-cap-concurrency")["--max-mamba-cache-size"]["to"] == "720"
+    tiny = remedies_in(text.format(kv="0.10"), "mamba-slots-cap-concurrency")
+    assert "--max-mamba-cache-size" not in tiny and "--mamba-ssm-dtype" in tiny
+
+
+def test_a_fraction_that_the_refusal_prints_is_not_called_missing() -> None:
+    text = """ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.94. Raise\
+ --mem-fraction-static above 0.942 (minimum viable = 1 - available/pre = 0.9411).
+"""
+    raised = remedies_in(text, "weights-exceed-static-budget")["--mem-fraction-static"]
+    assert "no mem_fraction_static" not in raised["note"] and 'no "Load weight begin"' in raised["note"]
