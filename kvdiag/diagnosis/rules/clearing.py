@@ -8,6 +8,7 @@ from kvdiag.diagnosis.events.cuda_graph import GraphEnd
 from kvdiag.diagnosis.events.kv_pool import MambaPool, MaxTotalTokensTooLarge
 from kvdiag.diagnosis.events.serving import Retraction
 from kvdiag.diagnosis.ledger.model import Moment, Pool
+from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import host_shares, wanted_by_size
 from kvdiag.diagnosis.rules.hints import contradicted
@@ -29,7 +30,7 @@ def _request_limit(case: Case, named: set[str]) -> Iterator[Cleared]:
     booked = [e.size for x in case.ledgers if x.rank == limits.rank for e in x.entries if e.pool is Pool.REQUEST_TABLE]
     table = Bytes(sum(booked)) if booked else None  # as the budget has it
     if table is None and limits.context_len is not None:
-        table = Bytes(limits.max_running_requests * (limits.context_len + 4) * 4)
+        table = Bytes(request_table_bytes(limits.max_running_requests, limits.context_len))
     size = "" if table is None else f"; its table of requests takes {format_gib(table)}"
     yield Cleared(
         f"max_running_requests={limits.max_running_requests} does not limit the KV pool",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.ledger.sizing.requests import request_table_bytes
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import gib, worked
 from kvdiag.diagnosis.rules._pricing import knob
@@ -37,7 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
             why="It lies outside the static budget: neither the weights nor the fraction are to blame.",
             formula=worked(
                 "rows × (context + 4) × 4 bytes",
-                f"{rows:,} × ({case.context_length:,} + 4) × 4 = {gib(4 * rows * (case.context_length + 4))}"
+                f"{rows:,} × ({case.context_length:,} + 4) × 4 = {gib(request_table_bytes(rows, case.context_length))}"
                 if rows and case.context_length
                 else "",
             ),
