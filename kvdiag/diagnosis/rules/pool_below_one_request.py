@@ -40,6 +40,7 @@ from kvdiag.diagnosis.rules.judgements import (
     printed_card,
     unified_device,
 )
+from kvdiag.diagnosis.rules.judgements.arguments import size_of
 from kvdiag.diagnosis.rules.judgements.holders import held_by_others
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_prediction, format_tokens
@@ -59,7 +60,8 @@ def check(case: Case) -> Iterator[Finding]:
     needed = None if size is None else Bytes(round(missing * (size.target + size.draft) / size.share))
     spare = None if free is None else free.available - _least_free(case)
     held = held_by_others(case)
-    short_of = "" if needed is None else f", {format_gib(needed)} on each rank"
+    each = " on each rank" if _has_several_ranks(case) else ""
+    short_of = "" if needed is None else f", {format_gib(needed)}{each}"
     card = printed_card(case)
     cause = ""
     if held is not None and card is not None:
@@ -96,6 +98,11 @@ def check(case: Case) -> Iterator[Finding]:
             None if is_eight_bit(case) else eight_bit_kv(case),
         ),
     )
+
+
+def _has_several_ranks(case: Case) -> bool:
+    """Whether the launch has more than one rank, by its arguments or its lines."""
+    return len(case.ledgers) > 1 or any(size_of(case, f"{x}_size", x.upper()) > 1 for x in ("tp", "pp", "dp"))
 
 
 def _least_free(case: Case) -> Bytes:

@@ -37,6 +37,12 @@ def test_what_others_hold_is_the_cause_and_the_first_thing_to_give_back() -> Non
     assert "under the 23.93 GiB wanted where host and GPU share one memory" in fraction["cost"]
 
 
+def test_a_launch_of_one_rank_is_not_told_of_each_rank() -> None:
+    assert "(6,827 of 32,768, 0.68 GiB)" in short_pool(launch_of(SHARED))["summary"]
+    several = launch_of((CORPUS / "gemma4-31b-awq-2x3090-swa-ratio-json" / "log.txt").read_text())
+    assert "4.67 GiB on each rank)" in short_pool(several)["summary"]
+
+
 def test_a_memory_that_others_left_alone_is_not_blamed() -> None:
     calm = launch_of(SHARED.replace("[122501], using min: 122501", "[18000], using min: 18000"))
     found = short_pool(calm)
