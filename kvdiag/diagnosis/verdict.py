@@ -79,7 +79,8 @@ def _below_wanted(case: Case) -> str:
     free, wanted = case.free_at_end, case.wanted_free
     if free is None or wanted is None or free.available >= wanted:
         return ""
-    return f"Less than the {format_gib(wanted)} wanted is free, and more than the half that is enough. "
+    least = format_gib(free.available)
+    return f"{least} free is less than the {format_gib(wanted)} wanted, but more than half of it, which is enough. "
 
 
 _CAPTURES = (GraphBegin, GraphEnd, CaptureProgress, CaptureFailed)
@@ -194,18 +195,15 @@ def _host_memory(case: Case) -> str:
     ranks: dict[str, int] = {}
     for pool in case.launch.each(HostPool):
         ranks[pool.rank] = ranks.get(pool.rank, 0) + (pool.size or 0)
-    least, most, together = min(ranks.values(), default=0), max(ranks.values(), default=0), sum(ranks.values())
-    if not most:
+    if not any(ranks.values()):
         return ""
+    least, most = min(ranks.values()), max(ranks.values())
     head = f"Of the start, the log shows only the host memory that HiCache takes: {most / 1e9:,.2f} GB"
     if len(ranks) == 1:
-        return f"{head}{' on ' + next(iter(ranks)) if next(iter(ranks)) else ''}."
-    each = (
-        f" on each of the {len(ranks)} ranks in it"
-        if least == most
-        else f" at most on one of the {len(ranks)} ranks in it"
-    )
-    return f"{head}{each}, {together / 1e9:,.2f} GB together."
+        [rank] = ranks
+        return f"{head} on {rank}." if rank else f"{head}."
+    on = "on each" if least == most else "at most on one"
+    return f"{head} {on} of the {len(ranks)} ranks in it, {sum(ranks.values()) / 1e9:,.2f} GB together."
 
 
 _STEPS = (DistributedBegin, WeightsBegin, DistributedEnd, WeightsLoaded, PoolEnd, ServerLimits, *_CAPTURES)

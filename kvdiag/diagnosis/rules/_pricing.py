@@ -269,26 +269,21 @@ def raise_fraction(case: Case, to: float | None, note: str = "") -> Remedy | Non
 def raise_above(case: Case, minimum: float | None) -> Remedy | None:
     """Raise the fraction above the least that starts, so that graphs and activations have room beside the pool.
 
-    What stays outside is what SGLang's own defaults leave, or half of what the weights leave where that is less.
+    What stays outside is what SGLang's own defaults leave, or half of what the weights leave where that is less; on a
+    card of unknown size it is a little above that least. None for a fraction at its end.
     """
     if minimum is None or minimum >= 1:
         is_at_its_end = (stated_fraction(case) or 0) >= case.thresholds.fraction_hopeless
         return None if is_at_its_end else raise_fraction(case, None)
-    share = min(case.thresholds.fraction_hopeless, minimum + 0.02)
+    share, rest = minimum + 0.02, "The value is a little above it: the log does not say how large the card is."
     if case.opening_size:
         slack = case.thresholds.weights_slack * case.wanted_range[1]
         if case.after_weights is not None:
             slack = min(slack, case.after_weights.available / 2)
-        share = min(case.thresholds.fraction_hopeless, 1 - slack / case.opening_size)
-    to = ceil_fraction(max(minimum + 0.002, share))
-    rest = ""
-    if to > minimum + 0.003:
-        rest = (
-            " The value leaves room for graphs and activations beside the pool."
-            if case.opening_size
-            else " The value is a little above it: the log does not say how large the card is."
-        )
-    return raise_fraction(case, to, f"{ceil_fraction(minimum):g} is the least that starts at all.{rest}")
+        share, rest = 1 - slack / case.opening_size, "The value leaves room for graphs and activations beside the pool."
+    to = ceil_fraction(max(minimum + 0.002, min(case.thresholds.fraction_hopeless, share)))
+    least = f"{ceil_fraction(minimum):g} is the least that starts at all."
+    return raise_fraction(case, to, f"{least} {rest}" if to > minimum + 0.003 else least)
 
 
 def raise_by_room(case: Case) -> Remedy | None:

@@ -211,10 +211,9 @@ def loads_a_draft(case: Case) -> bool:
 
 def _drafting_is_captured(case: Case) -> bool:
     """Whether graphs are a draft's, or check drafts where no argument says that they come from no model."""
-    kinds = {event.kind or "" for event in case.launch.each(GraphBegin)}
-    kinds |= {event.kind or "" for event in case.launch.each(GraphEnd)}
-    told = "draft" if case.launch.arguments else "verify"
-    return any("draft" in kind or told in kind for kind in kinds)
+    words = ("draft",) if case.launch.arguments else ("draft", "verify")
+    kinds = {event.kind or "" for event in case.launch.each(GraphBegin, GraphEnd)}
+    return any(word in kind for kind in kinds for word in words)
 
 
 def memory_came_back(case: Case) -> Bytes | None:
