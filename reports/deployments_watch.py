@@ -59,6 +59,8 @@ def watch_report(report: StoredReport) -> None:
         Comparison.objects.filter(pinned=report).update(pinned=None)  # the report may be here anew
         comparison = compare(deployment, series, report, launch)
         if not series.reports or series.reports[0].upload_id != report.upload_id:
+            note_history(deployment, series)
+            deployment.save(update_fields=["launch_count", "history"])
             return  # an older log that arrived late changes the history, not the present
         opened = alerts_findings.follow(deployment, report, launch)
         describe(deployment, series, report, launch, comparison)
@@ -126,9 +128,14 @@ def describe(
     deployment.last_change = comparison.change
     deployment.last_upload_at = report.upload.created_at
     deployment.last_uploader = person_name(report.upload.uploader)[:150]
+    note_history(deployment, series)
+    deployment.save()
+
+
+def note_history(deployment: Deployment, series: Series) -> None:
+    """Count a deployment's launches and draw their tokens anew, on the row that the dashboard reads."""
     deployment.launch_count = deployment.uploads.filter(deleted_at=None).count()
     deployment.history = [[each.kv_tokens, each.outcome] for each in reversed(series.reports[:SPARK_LENGTH])]
-    deployment.save()
 
 
 def refresh(deployment: Deployment) -> None:

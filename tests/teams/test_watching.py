@@ -433,7 +433,10 @@ def test_an_older_log_that_arrives_late_does_not_become_the_newest(world: World)
         team=world.team, uploader=world.bob, at=newest.upload.created_at - timedelta(days=3), deployment_key="kimi-prod"
     )
     worlds.report(late, worlds.document(tokens=1_000))
-    assert Deployment.objects.get().last_kv_tokens == 100_000
+    deployment = Deployment.objects.get()
+    assert deployment.last_kv_tokens == 100_000
+    assert deployment.launch_count == 2
+    assert deployment.history == [[1_000, "ready"], [100_000, "ready"]]
 
 
 def test_uploads_of_nobody_join_nothing(world: World) -> None:
