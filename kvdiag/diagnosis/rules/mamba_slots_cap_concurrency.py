@@ -22,7 +22,7 @@ from kvdiag.diagnosis.events.requests import RunningLimit, StateSlotsExhausted
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import knob, remedies, starting_value
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Evidence, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import Bytes, format_gib
 
 
@@ -57,26 +57,6 @@ def check(case: Case) -> Iterator[Finding]:
         yield from _full_in_traffic(case)
         return
     wanted = asked if asked and limit and asked > limit else None
-    goal = None if not each or not (wanted or limit) else int(each * (wanted or 2 * (limit or 1)))
-    most = _most_slots(case)
-    bound = goal is not None and most is not None and most < goal
-    to = most // (each or 1) * (each or 1) if bound and most is not None else goal
-    raised = (
-        None
-        if to is not None and slots and to <= slots
-        else knob(
-            case,
-            "--max-mamba-cache-size",
-            Direction.RAISE,
-            to=None if to is None else str(to),
-            cost="It costs KV tokens: states and tokens share one budget.",
-            note=_of_a_bound(case, slots, goal)
-            if bound and goal
-            else ""
-            if to is None or wanted
-            else starting_value("slots for twice the requests", "#queue-req in the batch lines"),
-        )
-    )
     per = f" at {each} a request" if each else ""
     queued = (case.launch.series.peak_queue or 0) > 0
     yield Finding(
@@ -86,7 +66,7 @@ def check(case: Case) -> Iterator[Finding]:
         formula=worked("slots // slots a request", f"{slots} // {each} = {slots // each}" if slots and each else ""),
         evidence=cite(line, case.launch.first(MambaPool), figure="max_running_requests", value=limit),
         remedies=remedies(
-            raised,
+            _more_slots(case, slots, each, wanted or (2 * limit if limit else None), is_asked=bool(wanted)),
             knob(case, "--mamba-ssm-dtype", Direction.SET, to="bfloat16", cost="It costs precision of the states."),
         ),
         severity=Severity.WARNING
@@ -95,6 +75,29 @@ def check(case: Case) -> Iterator[Finding]:
         if wanted or queued or said
         else Severity.INFO,
         confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
+    )
+
+
+def _more_slots(
+    case: Case, slots: int | None, each: int | None, requests: float | None, *, is_asked: bool
+) -> Remedy | None:
+    """Slots for so many requests, or as many of them as half of the KV pool's memory holds; None where that is no more
+    than there are."""
+    goal = int(each * requests) if each and requests else None
+    most, to, note = _most_slots(case), goal, ""
+    if goal is not None and not is_asked:
+        note = starting_value("slots for twice the requests", "#queue-req in the batch lines")
+    if each and goal is not None and most is not None and most < goal:
+        to, note = most // each * each, _of_a_bound(case, slots, goal)
+    if to is not None and slots and to <= slots:
+        return None
+    return knob(
+        case,
+        "--max-mamba-cache-size",
+        Direction.RAISE,
+        to=None if to is None else str(to),
+        cost="It costs KV tokens: states and tokens share one budget.",
+        note=note,
     )
 
 
