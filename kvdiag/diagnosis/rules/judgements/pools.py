@@ -212,8 +212,8 @@ def loads_a_draft(case: Case) -> bool:
 def _drafting_is_captured(case: Case) -> bool:
     """Whether graphs are a draft's, or check drafts where no argument says that they come from no model."""
     words = ("draft",) if case.launch.arguments else ("draft", "verify")
-    graphs = (*case.launch.each(GraphBegin), *case.launch.each(GraphEnd))
-    kinds = {graph.kind or "" for graph in graphs}
+    kinds = {event.kind or "" for event in case.launch.each(GraphBegin)}
+    kinds |= {event.kind or "" for event in case.launch.each(GraphEnd)}
     return any(word in kind for kind in kinds for word in words)
 
 
