@@ -414,7 +414,8 @@ class ExitCode(Event):
 
 
 @read_from(
-    r"scheduler is dead\. Please check if there are relevant logs",
+    r"scheduler is dead\.(?: Please check if there are relevant logs|\s*$)",
+    literals=("scheduler is dead.",),
     fields={"process": r"Rank (\d+) scheduler"},
     samples={"0.4.1..0.5.9": "Rank 0 scheduler is dead. Please check if there are relevant logs."},
     source=_ENGINE,

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import gib, worked
+from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
+_OF_ROCM = 'Many builds for ROCm lack it: they print "expandable_segments not supported on this platform" and go on.'
 _VARIABLES = {"NPU": "PYTORCH_NPU_ALLOC_CONF", "HIP": "PYTORCH_HIP_ALLOC_CONF"}
 
 
@@ -35,15 +39,21 @@ def check(case: Case) -> Iterator[Finding]:
         formula=worked("reserved but unallocated ≥ asked for", f"{gib(held)} ≥ {gib(oom.tried)}"),
         ranks=(oom.rank,),
         evidence=cite(oom, figure="reserved_unallocated_gib", value=to_gib(held, 4)),
-        remedies=(
+        remedies=remedies(
             Remedy(
                 _VARIABLES.get(oom.device or "", "PYTORCH_CUDA_ALLOC_CONF"),
                 Direction.SET,
                 to="expandable_segments:True",
                 cost="It costs a little speed, and does not go together with every memory saver.",
+                note=_OF_ROCM if oom.device == "HIP" else "",
             ),
+            lower_fraction(case, oom.tried) if oom.device == "HIP" and not _is_before_the_pool(case, oom) else None,
         ),
         confidence=Confidence.LIKELY,
         severity=Severity.WARNING if judgements.capture_overflow(case) is not None else Severity.CRITICAL,
         stake=to_gib(oom.tried) or 0.0,
     )
+
+
+def _is_before_the_pool(case: Case, oom: DeviceOutOfMemory) -> bool:
+    return judgements.stage(case, oom) in (Stage.ARGUMENTS, Stage.DISTRIBUTED, Stage.WEIGHTS)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from kvdiag.diagnosis.events.failure import PoolRefused
 from kvdiag.diagnosis.rules._pricing import knob, lower_fraction, raise_fraction, remedies
 from kvdiag.diagnosis.rules.judgements import below_zero, memory_ran_out, ranks_of
-from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Severity, cite, rule
+from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import to_gib
 
 _OUTSIDE = ("mamba checkpoints",)
@@ -34,7 +34,6 @@ def check(case: Case) -> Iterator[Finding]:
     if not found:
         return
     first = found[0]
-    fewer = knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
     if first.what in _OUTSIDE:
         turn = lower_fraction(case, first.size)
     else:
@@ -44,8 +43,27 @@ def check(case: Case) -> Iterator[Finding]:
         why="It lies outside the static budget." if first.what in _OUTSIDE else "It lies within the static budget.",
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="available_gib", value=to_gib(first.available, 4)),
-        remedies=remedies(turn, fewer) if turn is not None and turn.to else remedies(fewer, turn),
+        remedies=_offers(case, first, turn),
     )
+
+
+def _offers(case: Case, refused: PoolRefused, turn: Remedy | None) -> tuple[Remedy, ...]:
+    """The fraction first where its value is known; of too few slots for one request, no lower limit of requests."""
+    slots, each = refused.slots, refused.ratio
+    if slots is not None and each is not None and 0 <= slots < each:
+        least = math.ceil(each)
+        told = f"One request takes {least} slots, and {slots} fit into the states' share."
+        pinned = knob(
+            case,
+            "--max-mamba-cache-size",
+            Direction.RAISE,
+            to=str(least),
+            cost="It costs KV tokens: states and tokens share one budget.",
+            note=told,
+        )
+        return remedies(turn, pinned) if turn is not None and turn.to else remedies(pinned, turn)
+    fewer = knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
+    return remedies(turn, fewer) if turn is not None and turn.to else remedies(fewer, turn)
 
 
 def _fraction_with_room(case: Case, refused: PoolRefused) -> float | None:

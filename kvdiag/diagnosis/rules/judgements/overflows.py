@@ -19,12 +19,13 @@ from kvdiag.diagnosis.events.serving import DecodeBatch, PrefillBatch
 from kvdiag.diagnosis.events.weights import ShardProgress, WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.lines import LogLine
 from kvdiag.diagnosis.outcome import Stage, stage_of
-from kvdiag.diagnosis.rules.judgements.arguments import attends_in_data_parallel, has_draft
+from kvdiag.diagnosis.rules.judgements.arguments import attends_in_data_parallel, has_draft, unified_device
 from kvdiag.diagnosis.rules.judgements.places import TRACEBACK_LINES, is_before, last_before, once
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
 
 _STAGES = ("distributed", "load", "pool", "draft_start", "batches", "decode")
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _HANDLED = ("custom allreduce", "skipping", "autotun", "to silence this warning", "warning:", "falling back")
 
 
@@ -55,7 +56,8 @@ def unmapped_in_load(case: Case) -> list[MemorySaver]:
     return [
         e
         for e in case.launch.each(MemorySaver)
-        if e.call not in (None, "pause", "resume")
+        if _lacked_pages(e)
+        and e.call not in ("pause", "resume")
         and stage_of(case.launch, e) is Stage.WEIGHTS
         and not any("resume" in text for text in e.line.following(40, "resume"))
     ]
@@ -64,7 +66,12 @@ def unmapped_in_load(case: Case) -> list[MemorySaver]:
 def unmapped_in_resume(case: Case) -> list[MemorySaver]:
     """Pages that the memory saver could not have again, when the engine was to go on beside a trainer."""
     loading = unmapped_in_load(case)
-    return [e for e in case.launch.each(MemorySaver) if e.call not in (None, "malloc", "pause") and e not in loading]
+    return [e for e in case.launch.each(MemorySaver) if _lacked_pages(e) and e.call != "malloc" and e not in loading]
+
+
+def _lacked_pages(saver: MemorySaver) -> bool:
+    """Whether a call of the memory saver found no memory: a named one failed, or the driver's code says so."""
+    return saver.call != "pause" if saver.call is not None else saver.result == _OUT_OF_MEMORY
 
 
 def _is_hosts(case: Case, full: DeviceFull) -> bool:
@@ -339,7 +346,7 @@ def foreign_memory(case: Case, oom: DeviceOutOfMemory) -> Bytes | None:
         mine = min((s for s in sizes if s >= needed), default=max(sizes)) if needed else max(sizes)
         sizes.remove(mine)
     foreign = [size for size in sizes if size >= case.thresholds.foreign_memory]
-    if not foreign and not oom.processes:
+    if not foreign and not oom.processes and unified_device(case) is None:
         hidden = unlisted_memory(oom)
         foreign = [hidden] if hidden is not None and hidden > case.thresholds.context_most else []
     if not foreign or len(small_processes(case, oom)) > 1 or sharing_ranks(case) is not None:
