@@ -166,6 +166,22 @@ def test_a_child_that_is_killed_runs_again(program: str, name: str, stack: LiveS
     assert process_running(stack, program) != victim
 
 
+def _children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@only_linux
+def test_a_worker_whose_beat_is_killed_runs_again(stack: LiveStack) -> None:
+    """What brings a lost upload back is beat, which Celery does not start again."""
+    assert wait_for(lambda: len(_children_of(process_running(stack, "celery"))) == 3)
+    worker = process_running(stack, "celery")
+    for child in _children_of(worker):
+        os.kill(child, signal.SIGKILL)
+    assert wait_for(lambda: "the worker runs again" in stack.said()), stack.said()
+    assert wait_for(lambda: len(_children_of(process_running(stack, "celery"))) == 3)
+    assert process_running(stack, "celery") != worker
+
+
 @only_linux
 def test_a_broker_whose_file_is_damaged_begins_with_an_empty_one(stack: LiveStack) -> None:
     stack.stop()
