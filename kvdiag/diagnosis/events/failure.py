@@ -150,7 +150,7 @@ class PoolRefused(Event):
     r"[Cc]apture (?:cuda graph|CUDA graph|CPU graph|prefill CUDA graph|frozen-KV MTP cuda graph|single-CG draft extend"
     r"|\w+ graph) failed(?:: | *$)|Piecewise CUDA Graph failed with error: ",
     literals=(" graph failed", " extend failed:", "Piecewise CUDA Graph failed"),
-    fields={"reason": r"failed(?: with error)?: ?(.*)"},
+    fields={"reason": r"failed(?: with error)?: ?(.*?) ?(?:Possible solutions:|$)"},
     samples={
         "0.2.15..0.4.5": "Exception: Capture cuda graph failed: invalid argument",
         "0.4.6..0.4.6": "Exception: Capture CUDA graph failed: invalid argument",

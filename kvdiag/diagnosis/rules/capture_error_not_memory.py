@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     free = free_at(case, failed[0].line)
     left = "" if free is None else f" with {format_gib(free)} free"
-    reason = shorten(capture_reason(case, failed[0]).partition("Possible solutions:")[0], 200, placeholder=" …")
+    reason = shorten(capture_reason(case, failed[0]), 200, placeholder=" …")
     piecewise = "Piecewise CUDA Graph failed" in failed[0].line.text
     why = (
         "SGLang prints its memory hints (--mem-fraction-static, --cuda-graph-max-bs, --disable-cuda-graph) for every"
