@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvdiag.diagnosis.ledger.sizing.inputs import SMALL
+from kvdiag.diagnosis.ledger.sizing.inputs import SMALL_CARD_SHARE
 from kvdiag.diagnosis.rules.judgements import reserve, unified_device
 from kvdiag.diagnosis.rules.rule import Case
 from kvdiag.diagnosis.units import GIB, Bytes
@@ -44,7 +44,7 @@ def wanted(case: Case) -> str:
     if case.card >= card:
         return f"wanted = {full} on cards from {gib(card)}"
     if most < limits.free_wanted_least:
-        return f"wanted = {SMALL:g} × {gib(case.card)}, as the card is small"
+        return f"wanted = {SMALL_CARD_SHARE:g} × {gib(case.card)}, as the card is small"
     if most <= limits.free_wanted_least:
         return f"wanted = {least}, the least on any card"
     return f"wanted = {full} × {gib(case.card)} / {gib(card)}"

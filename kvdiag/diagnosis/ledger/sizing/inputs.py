@@ -131,7 +131,7 @@ class AutomaticFraction:
     why: str = ""
 
 
-SMALL = 0.2
+SMALL_CARD_SHARE = 0.2
 """The share of a small card beyond which not even the least is wanted: it would leave no pool."""
 
 
@@ -139,7 +139,7 @@ SMALL = 0.2
 class FreeWanted:
     """Free memory wanted at the end of a start, in GiB, by the card's size.
 
-    full   on a card of `card` and more; below in proportion, never under `least` or SMALL of a small card
+    full   on a card of `card` and more; below in proportion, never under `least` or SMALL_CARD_SHARE of a small card
     thin   a smaller share of it is thin, at the end and on the way to it
     shared share of a memory that the host has as well, wanted free there at the least
     """
@@ -152,7 +152,7 @@ class FreeWanted:
 
     def on(self, card: float, unified: bool = False) -> float:
         """GiB wanted on a card of so many GiB; more of it where the host lives in the same memory."""
-        alone = max(min(self.least, SMALL * card), self.full * min(1.0, card / self.card))
+        alone = max(min(self.least, SMALL_CARD_SHARE * card), self.full * min(1.0, card / self.card))
         return max(alone, self.shared * card) if unified else alone
 
 
