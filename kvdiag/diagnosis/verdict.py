@@ -17,12 +17,13 @@ from kvdiag.diagnosis.events.ready import FiredUp, ServerLimits
 from kvdiag.diagnosis.events.server_args import ArgumentsRefused, ContextTooLong
 from kvdiag.diagnosis.events.weights import WeightsBegin, WeightsLoaded
 from kvdiag.diagnosis.lazy import lazy
+from kvdiag.diagnosis.ledger.model import Pool
 from kvdiag.diagnosis.ledger.what_if import Change, scenario_of
 from kvdiag.diagnosis.outcome import Failure, FailureKind, Stage
 from kvdiag.diagnosis.rules._pricing import FRACTION, OTHERS
 from kvdiag.diagnosis.rules.checking import Checked
 from kvdiag.diagnosis.rules.rule import Case, Direction, Finding, Remedy, Severity, flags_beside
-from kvdiag.diagnosis.units import format_gib, format_prediction, format_tokens, times_or_percent
+from kvdiag.diagnosis.units import Bytes, format_gib, format_prediction, format_tokens, times_or_percent
 
 
 class Turn(StrEnum):
@@ -65,13 +66,25 @@ def _ready(case: Case, checked: Checked, lead: Finding | None) -> str:
     facts = _facts(case, lead)
     if lead is not None:
         told = f"Ready: {facts}." if facts else "Ready."
-        return f"{told} {_sentence(lead.summary)} {_act(lead)}".strip()
-    further = _further(case)
+        return f"{told} {_sentence(lead.summary)} {_act(lead)} {_unexplained(case)}".strip()
+    further, unexplained = _further(case), _unexplained(case)
     if not facts:  # a log whose start was cut off proves nothing of the memory
         missing = "The log prints neither the size of the KV pool nor what is free at the end"
         return f"Ready. {missing}, so there is no verdict on memory. Nothing else asks for a change. {further}".strip()
     passed = f"; {len(checked.passed)} checks passed" if not further else ""
-    return f"Ready, nothing to fix. {facts}{passed}. {_below_wanted(case)}{further}".strip()
+    told = "Ready." if unexplained else "Ready, nothing to fix."
+    return f"{told} {facts}{passed}. {_below_wanted(case)}{unexplained}{further}".strip()
+
+
+def _unexplained(case: Case) -> str:
+    """How much of a GPU no line names, where it is much; "" else."""
+    least = case.thresholds.foreign_memory
+    lost = max(
+        (sum(e.size for e in x.entries if e.pool is Pool.UNEXPLAINED and not e.what) for x in case.ledgers), default=0
+    )
+    if lost < least:
+        return ""
+    return f"{format_gib(Bytes(lost))} are unexplained: another program took them, or a step that prints no line. "
 
 
 def _below_wanted(case: Case) -> str:

@@ -348,3 +348,32 @@ def test_a_log_that_ends_with_a_capture_says_after_it() -> None:
     assert launch_of(LOGS / "thin-slack-after-capture.silent.log")["verdict"].startswith(
         "The log ends after a capture of graphs: 2.52 GiB free. Nothing"
     )
+
+
+def started_with(after_pool: float, arguments: str = "") -> str:
+    """The verdict of a start whose pool of 24.72 GiB follows a reading of 31.80 GiB, with so much free after it."""
+    free = after_pool - 0.6
+    log = (
+        "[2026-11-28 09:00:00] server_args=ServerArgs(model_path='Qwen/Qwen3-8B', mem_fraction_static=0.85"
+        f"{arguments})\n"
+        "[2026-11-28 09:00:07] Load weight begin. avail mem=47.20 GB\n"
+        "[2026-11-28 09:00:20] Load weight end. type=Qwen3ForCausalLM, dtype=torch.bfloat16, avail mem=31.80 GB, mem"
+        " usage=15.40 GB.\n"
+        "[2026-11-28 09:00:21] KV Cache is allocated. #tokens: 180005, K size: 12.36 GB, V size: 12.36 GB\n"
+        f"[2026-11-28 09:00:21] Memory pool end. avail mem={after_pool:.2f} GB\n"
+        f"[2026-11-28 09:00:22] Capture cuda graph begin. This can take up to several minutes. avail"
+        f" mem={after_pool:.2f} GB\n"
+        f"[2026-11-28 09:00:30] Capture cuda graph end. Time elapsed: 8.00 s. mem usage=0.60 GB. avail mem={free:.2f}"
+        " GB.\n"
+        "[2026-11-28 09:00:31] max_total_num_tokens=180005, chunked_prefill_size=2048, max_prefill_tokens=16384,"
+        f" max_running_requests=256, context_len=40960, available_gpu_mem={free:.2f} GB\n"
+        "[2026-11-28 09:00:40] The server is fired up and ready to roll!\n"
+    )
+    (launch,) = diagnose(Log("log", io.BytesIO(log.encode()))).document["launches"]
+    return str(launch["verdict"])
+
+
+def test_much_memory_that_no_line_names_is_told_in_the_verdict() -> None:
+    assert "4.96 GiB are unexplained: another program took them, or a step that prints no line." in started_with(2.08)
+    assert "unexplained" not in started_with(5.30)
+    assert "unexplained" not in started_with(2.08, ", enable_lora=True")

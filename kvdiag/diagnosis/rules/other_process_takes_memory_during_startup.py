@@ -1,8 +1,8 @@
 """Free memory fell between two samples, and nothing of this server took it.
 
 What it sees
-    A refusal for want of a pool although the printed figures leave room, or much less free after the pool than weights
-    and pool account for.
+    A refusal for want of a pool although the printed figures leave room. What is missing in a start that went on is
+    booked as unexplained, and told in the verdict.
 Why it matters
     It fails on some days only: another start or another program takes memory at the same time.
 What to do
