@@ -61,7 +61,8 @@ def key_numbers(launch: Launch, budget: Budget, before: Launch | None) -> list[K
         earlier_tokens = dig(before or {}, "kv_cache", "tokens")
         delta, tone = _change(tokens, earlier_tokens, words.tokens)
         limited = words.LIMITED_BY.get(str(dig(launch, "kv_cache", "limited_by")), "")
-        keys.append(Key("KV cache tokens", words.tokens(tokens), "", basis or "printed", lines, limited, delta, tone))
+        counted = lines or tuple(line_refs(dig(launch, "limits", "line")))
+        keys.append(Key("KV cache tokens", words.tokens(tokens), "", basis or "printed", counted, limited, delta, tone))
     elif listed(launch, "ranks"):
         budget_gib = dig(launch, "kv_cache", "budget", "kv_gib")
         note = f"the budget is {words.gib(budget_gib)} GiB" if budget_gib is not None else ""

@@ -67,6 +67,12 @@ def test_an_overflow_in_capture_says_lower() -> None:
     assert ReportPage(document("llama-two-launches"), 1).turn == ("down", "Lower the fraction")
 
 
+def test_tokens_that_no_pool_line_prints_lead_to_the_line_of_the_limits() -> None:
+    made = json.loads((CORPUS / "phi4-lora-tp2-uneven-gpus" / "expected.json").read_text())
+    (tokens,) = [key for key in ReportPage(made).keys if key.name == "KV cache tokens"]
+    assert (tokens.basis, [ref.line for ref in tokens.lines]) == ("printed", [6])
+
+
 def test_key_numbers_lead_to_their_lines() -> None:
     tokens, *_, requests, _ = ReportPage(document("kimi-k25-8gpu")).keys
     assert (tokens.figure, tokens.basis, [ref.anchor for ref in tokens.lines]) == ("159,277", "printed", ["L247"])
