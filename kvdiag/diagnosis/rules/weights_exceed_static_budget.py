@@ -55,13 +55,14 @@ def check(case: Case) -> Iterator[Finding]:
     if fraction is not None:
         facts.append(f"--mem-fraction-static is {fraction:g}")
     passed = minimum is not None and fraction is not None and fraction > minimum + 0.002
-    need = f"; it must be above {minimum:.4f}" if minimum is not None and minimum < 1 and not passed else ""
+    need = ""
     if passed:
         need = f", above the {minimum:.4f} that the weights need"
+    elif minimum is not None and minimum < 1:
+        need = f"; it must be above {minimum:.4f}"
     hopeless = minimum is not None and minimum > case.thresholds.fraction_hopeless
     if no_feasible_fraction(case) is not None:
         return
-    more = more_ranks(case)
     what = "The weights and what is taken beside them leave" if passed else "The weights leave"
     off = "states of a hybrid model or scratch come off it too" if passed else "the weights alone are larger"
     yield Finding(
@@ -73,7 +74,7 @@ def check(case: Case) -> Iterator[Finding]:
         remedies=remedies(
             None if hopeless or passed else _raised(case, minimum, fraction),
             _fewer_states(case) if passed else None,
-            more,
+            more_ranks(case),
         ),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         stake=to_gib(None if kept is None or after is None else kept - after.available) or 0.0,
@@ -98,4 +99,10 @@ def _raised(case: Case, minimum: float | None, fraction: float | None) -> Remedy
 
 
 def _fewer_states(case: Case) -> Remedy:
-    return knob(case, "--max-mamba-cache-size", Direction.LOWER, cost="It costs state slots: fewer requests run.")
+    return knob(
+        case,
+        "--max-mamba-cache-size",
+        Direction.LOWER,
+        cost="It costs state slots: fewer requests run.",
+        note="Of a hybrid model alone: only its states come off the budget before the KV pool does.",
+    )

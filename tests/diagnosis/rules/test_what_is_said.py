@@ -518,6 +518,8 @@ def test_a_fraction_above_the_printed_minimum_is_not_raised() -> None:
     launch = launch_of(REFUSED.format(now=0.95, least=0.923))
     assert remedies_of(launch).keys() == {"--max-mamba-cache-size", "--tp-size"}
     assert "must be above" not in launch["verdict"]
+    (states, _) = launch["findings"][0]["remedies"]
+    assert states["note"].startswith("Of a hybrid model alone")
 
 
 def test_a_fraction_is_raised_by_more_than_the_least_that_starts() -> None:
