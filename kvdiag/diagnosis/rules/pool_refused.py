@@ -38,32 +38,30 @@ def check(case: Case) -> Iterator[Finding]:
         turn = lower_fraction(case, first.size)
     else:
         turn = None if memory_ran_out(case) is not None else raise_fraction(case, _fraction_with_room(case, first))
+    beside = _of_requests(case, first)
     yield Finding(
         summary=f"The pool for {first.what} does not fit in its share of the budget",
         why="It lies outside the static budget." if first.what in _OUTSIDE else "It lies within the static budget.",
         ranks=ranks_of(found[:64]),
         evidence=cite(*found[:2], figure="available_gib", value=to_gib(first.available, 4)),
-        remedies=_offers(case, first, turn),
+        remedies=remedies(turn, beside) if turn is not None and turn.to else remedies(beside, turn),
     )
 
 
-def _offers(case: Case, refused: PoolRefused, turn: Remedy | None) -> tuple[Remedy, ...]:
-    """The fraction first where its value is known; of too few slots for one request, no lower limit of requests."""
+def _of_requests(case: Case, refused: PoolRefused) -> Remedy:
+    """Fewer requests at once; slots for one where not even that many fit."""
     slots, each = refused.slots, refused.ratio
-    if slots is not None and each is not None and 0 <= slots < each:
-        least = math.ceil(each)
-        told = f"One request takes {least} slots, and {slots} fit into the states' share."
-        pinned = knob(
-            case,
-            "--max-mamba-cache-size",
-            Direction.RAISE,
-            to=str(least),
-            cost="It costs KV tokens: states and tokens share one budget.",
-            note=told,
-        )
-        return remedies(turn, pinned) if turn is not None and turn.to else remedies(pinned, turn)
-    fewer = knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
-    return remedies(turn, fewer) if turn is not None and turn.to else remedies(fewer, turn)
+    if slots is None or each is None or not 0 <= slots < each:
+        return knob(case, "--max-running-requests", Direction.LOWER, cost="It costs concurrency: others wait.")
+    least = math.ceil(each)
+    return knob(
+        case,
+        "--max-mamba-cache-size",
+        Direction.RAISE,
+        to=str(least),
+        cost="It costs KV tokens: states and tokens share one budget.",
+        note=f"One request takes {least} slots, and {slots} fit into the states' share.",
+    )
 
 
 def _fraction_with_room(case: Case, refused: PoolRefused) -> float | None:
