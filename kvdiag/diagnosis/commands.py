@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kvdiag.diagnosis.arguments import MAX_ARGUMENTS, Value
 from kvdiag.diagnosis.defaults import known_fields
-from kvdiag.diagnosis.events.server_args import LaunchCommand
+from kvdiag.diagnosis.events.server_args import OWN_FLAG, FlagLine, LaunchCommand
 from kvdiag.diagnosis.lazy import lazy
 from kvdiag.diagnosis.wrapping import NARROWEST, is_own_line
 
@@ -77,6 +77,7 @@ _FLAG_START = lazy(r"(?<!\S)[\"']?-")
 _HOLDS_FLAG = lazy(r"(?:^|\s)--[a-z][\w-]+|^-[a-z]+(?:-[a-z]+)*(?:\s|$)")
 _ONE_WORD = lazy(r"\s*[\w./:+-]{1,200}\s*$")
 _VARIABLE = lazy(r"\$[\w({]")
+_OWN_FLAG = lazy(OWN_FLAG)
 _NEXT_STATEMENT = lazy(r"^(?:\[\d{4}-|Traceback|INFO|WARNING|#|\$ |>>> )")
 
 
@@ -88,6 +89,27 @@ def command_text(command: LaunchCommand) -> tuple[str, bool]:
     """
     first, following = command.command or "", command.line.following(MAX_LINES)
     return join_lines(first, following), command.line.is_glued
+
+
+def block_of_flags(lines: Sequence[FlagLine]) -> str | None:
+    """The flags of a command whose head was not pasted: one block of lines, with two of SGLang's server alone.
+
+    None where lines stand apart: they may be settings that were tried one after another.
+    """
+    if not lines:
+        return None
+    first = lines[0]
+    texts = [first.text or ""]
+    for after in first.line.following(MAX_LINES):
+        if not _FLAG.match(after):
+            break
+        texts.append(after)
+    last = first.line.number + len(texts) - 1
+    if any(x.line.file != first.line.file or not first.line.number <= x.line.number <= last for x in lines):
+        return None
+    whole = " ".join(text.strip().removesuffix(chr(92)).rstrip() for text in texts)
+    own = _OWN_FLAG.findall(whole)
+    return whole if len(own) > 1 and len(set(own)) == len(own) else None
 
 
 def join_lines(first: str, following: Sequence[str]) -> str:

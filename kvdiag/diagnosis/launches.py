@@ -381,7 +381,7 @@ def split_launches(events: Iterable[Event], most: int = DEFAULT_LIMITS.launches)
         printed = of_events(launch.events) or printed
         launch.releases, basis = release_of(launch, printed)
         launch.release = as_document(launch.releases, basis)
-        launch.arguments = collect_arguments(launch, read_sources(launch), launch.releases)
+        launch.arguments = collect_arguments(launch, read_sources(launch, len(launches) == 1), launch.releases)
     return launches
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvdiag.diagnosis.arguments import Argument, Origin, Value, read_arguments
-from kvdiag.diagnosis.commands import command_text, read_command
+from kvdiag.diagnosis.commands import block_of_flags, command_text, read_command
 from kvdiag.diagnosis.defaults import COMPUTED, defaults_of, is_unset, names_of
-from kvdiag.diagnosis.events.server_args import ArgumentAdjusted, ServerArgsFragment
+from kvdiag.diagnosis.events.server_args import ArgumentAdjusted, FlagLine, ServerArgsFragment
 from kvdiag.diagnosis.release import ReleaseRange
 
 if TYPE_CHECKING:
@@ -49,8 +49,11 @@ class Sources:
         return next((n for n in names_of(name) if n in self.given), None)
 
 
-def read_sources(launch: Launch) -> Sources:
-    """The command and the printed arguments of a launch. A command of another launch is left aside."""
+def read_sources(launch: Launch, alone: bool = True) -> Sources:
+    """The command and the printed arguments of a launch. A command of another launch is left aside.
+
+    alone  whether no other launch is in the upload: flags without a command's head are taken only then
+    """
     found = Sources()
     for args in launch.server_args[:1]:
         found.printed = read_arguments(args.body or "", is_cut=True)
@@ -64,6 +67,12 @@ def read_sources(launch: Launch) -> Sources:
         if flags and not _of_another_launch(flags, found.printed):
             found.given.update(flags)
             found.given_at = (command.line.place,)
+    if alone and not found.printed and not launch.commands:
+        block = launch.each(FlagLine)
+        flags = read_command(block_of_flags(block) or "")
+        if flags:
+            found.given.update(flags)
+            found.given_at = (block[0].line.place,)
     return found
 
 

@@ -74,6 +74,7 @@ from kvdiag.diagnosis.events.requests import (
 from kvdiag.diagnosis.events.server_args import (
     ArgumentsRefused,
     ExpandableSegments,
+    FlagLine,
     LaunchCommand,
     ServerArgs,
     VersionPrinted,
@@ -128,6 +129,7 @@ _ANYBODY = (
     DesktopOnGPU,
     DiskFull,
     ExpandableSegments,
+    FlagLine,
     HugePages,
     TrainerLine,
     UnifiedMemoryDevice,
@@ -191,6 +193,7 @@ class Splitter:
         self.most = most
         self.launches: list[Launch] = []
         self.waiting: list[Event] = []  # commands and notices before a start belong to the launch after them
+        self.waits_for_end = False  # whether what ends a launch is among them
         self.steps: dict[str, int] = {}  # how far each rank of the current launch came
         self.ended = False  # the summary was printed, or the server got ready
         self.fired = False
@@ -220,7 +223,7 @@ class Splitter:
                 self._begin()
             self.steps[event.rank] = max(self.steps.get(event.rank, 0), STEPS[type(event)])
         elif not self.launches or self._is_commanded():
-            self.waiting.append(event)
+            self._wait(event)
             return
         self._add(event)
 
@@ -231,7 +234,7 @@ class Splitter:
         elif self.waiting and len(self.launches) == 1 and not self.launches[0].has(ServerArgs, LaunchCommand):
             # An issue thread gives the command below the error it is about.
             self.launches[0].events[:0] = self.waiting
-            self.waiting = []
+            self.waiting, self.waits_for_end = [], False
         return [x for x in self.launches if _is_told(x)]
 
     # One event
@@ -254,14 +257,14 @@ class Splitter:
         self._open()
         for event in self.waiting:
             self.launches[-1].add(event)
-        self.waiting = []
+        self.waiting, self.waits_for_end = [], False
 
     def _flush(self) -> None:
         if self.waiting:
             self._open()
             for event in self.waiting:
                 self._add(event)
-            self.waiting = []
+            self.waiting, self.waits_for_end = [], False
 
     def _open(self) -> None:
         if self.launches and _is_told(self.launches[-1]):
@@ -288,9 +291,13 @@ class Splitter:
         if current is not None and not current.has(*STARTUP) and not current.has(ServerArgs) and self.fault is None:
             current.add(event)
             return
-        if any(isinstance(e, FATAL) for e in self.waiting):
+        if self.waits_for_end:
             self._flush()
+        self._wait(event)
+
+    def _wait(self, event: Event) -> None:
         self.waiting.append(event)
+        self.waits_for_end = self.waits_for_end or isinstance(event, FATAL)
 
     def _is_commanded(self) -> bool:
         """Whether a command stands behind a launch that is over, so that a next one is about to start."""

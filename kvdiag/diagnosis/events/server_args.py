@@ -86,6 +86,53 @@ class ExpandableSegments(Event):
     """PyTorch's allocator is told to grow its segments."""
 
 
+_OWN_FLAGS = (  # of SGLang's server alone, each with a number
+    "mem-fraction-static",
+    "chunked-prefill-size",
+    "max-prefill-tokens",
+    "max-running-requests",
+    "cuda-graph-max-bs",
+    "schedule-conservativeness",
+    "speculative-num-steps",
+    "speculative-eagle-topk",
+    "speculative-num-draft-tokens",
+    "max-mamba-cache-size",
+    "mamba-full-memory-ratio",
+    "swa-full-tokens-ratio",
+    "hicache-ratio",
+    "hicache-size",
+)
+_SHARED_FLAGS = (  # that a block of them may begin with
+    "model-path",
+    "model",
+    "tp-size",
+    "tp",
+    "dp-size",
+    "ep-size",
+    "context-length",
+    "kv-cache-dtype",
+    "page-size",
+    "attention-backend",
+    "max-total-tokens",
+)
+OWN_FLAG = rf"(?<!\S)--({'|'.join(_OWN_FLAGS)})[ =]\d"
+
+
+@read_from(
+    rf"^\s{{0,32}}--(?:(?:{'|'.join(_OWN_FLAGS)})[ =]\d|(?:{'|'.join(_SHARED_FLAGS)})[ =][^\sA-Z])",
+    literals=tuple(f"--{name}" for name in (*_OWN_FLAGS, *_SHARED_FLAGS)),
+    excludes=("sglang.", "sglang serve", "usage:"),
+    fields={"text": r"(.*)"},
+    samples=("--mem-fraction-static 0.85", "    --tp-size 2 \\", "  --max-running-requests=16 --cuda-graph-max-bs 16"),
+    source="flags of a launch command, pasted without its head",
+    fallback=True,
+)
+class FlagLine(Event):
+    """A line of flags that stands without the head of its command, or below it."""
+
+    text: str | None
+
+
 @read_from(
     r"page_size=\w+, .*_size=",
     literals=("page_size=",),
