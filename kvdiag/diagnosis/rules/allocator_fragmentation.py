@@ -1,7 +1,7 @@
 """The allocator holds enough memory unused, but not in one piece.
 
 What it sees
-    Reserved-but-unallocated memory that covers the request.
+    Reserved-but-unallocated memory that covers the request, and no setting that lets segments grow.
 Why it matters
     The request failed although the process held enough: the pieces are too small.
 What to do

@@ -1,11 +1,11 @@
 """The engine maps its pages before the trainer has freed its own.
 
 What it sees
-    The memory saver fails to create pages while the engine resumes.
+    The memory saver fails to create pages while the engine resumes, or at its start beside a trainer.
 Why it matters
     Both share the card: the order of the calls decides, not the sizes.
 What to do
-    Release the trainer's memory first, then resume the engine.
+    Release the trainer's memory first, then resume the engine. At its start a lower fraction may do as well.
 Sources
     torch_memory_saver; SGLang, resume_memory_occupation.
 """

@@ -5,13 +5,13 @@ What it sees
     memory'" and the like, at a stage that no other rule is about: before the weights, in the warm-up, while serving, or
     at none that the log shows.
 Why it matters
-    The driver refused memory to a library, a kernel or a context, past PyTorch's allocator. No flag of the allocator
-    reaches it.
+    The driver refused memory to a library, a kernel or a context, past PyTorch's allocator, whose flags do not reach
+    it; or the log has PyTorch's own error without its sentences.
 What to do
     Before the weights load the card was full already: free it. Later the pool left too little: lower the fraction, and
     make the batch at work smaller.
 Sources
-    CUDA driver API, NCCL: their errors carry no sizes; PyTorch's own overflow always does.
+    CUDA driver API, NCCL: their errors carry no sizes; PyTorch's own overflow does, where its message is whole.
 """
 
 from __future__ import annotations

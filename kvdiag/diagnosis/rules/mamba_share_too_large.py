@@ -1,12 +1,14 @@
 """State slots take a large share of the budget that few requests need.
 
 What it sees
-    A state cache nearly as large as the KV cache, and far more slots than the wanted requests times slots a request.
+    A state cache nearly as large as the KV cache, and far more slots than the wanted requests times slots a request; or
+    states of draft tokens alone that are larger than the KV cache.
 Why it matters
     By default the states get ratio / (1 + ratio) of the budget, 47 % at 0.9, whatever the concurrency.
 What to do
     Lower --mamba-full-memory-ratio, or set --max-mamba-cache-size to wanted requests × slots a request. Deep reuse of
-    prefixes needs slots too: do not cut to the bare minimum blindly.
+    prefixes needs slots too: do not cut to the bare minimum blindly. States of draft tokens shrink with the requests at
+    once, and with the tokens drafted for each.
 Sources
     SGLang, model_runner.py and pool configurators of hybrid linear attention (0.5.3 and later).
 """

@@ -1,8 +1,9 @@
 """The words speak of memory, but of another kind than the device's.
 
 What it sees
-    Memory of the host, a kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, a
-    full disk, a mapped weight file that cannot be read, or a wait for a slow rank that names an overflow as a guess.
+    Memory of the host, a kernel's on-chip memory, the container's /dev/shm, pages of the host that are to be pinned, or
+    locked for a network card, a full disk, a mapped weight file that cannot be read, or a wait for a slow rank that
+    names an overflow as a guess.
 Why it matters
     Advice on GPU memory does not apply.
 What to do

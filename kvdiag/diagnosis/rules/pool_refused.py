@@ -6,8 +6,8 @@ Why it matters
     The server does not start. Most of these pools lie within the static budget, so that a larger one helps; the state
     checkpoints lie outside it, and need a smaller one.
 What to do
-    Fewer running requests, whose states and windows the pool must hold; then the fraction, in the direction that the
-    pool asks for.
+    Fewer running requests, whose states and windows the pool must hold, or slots for one where not even those fit; then
+    the fraction, in the direction that the pool asks for.
 Sources
     SGLang, pool configurators (0.5.13 and later): the messages name their own remedies.
 """

@@ -6,7 +6,8 @@ What it sees
 Why it matters
     With a small model the pool is huge and the slack is small: graphs, images and long prompts have to fit in it.
 What to do
-    Lower the fraction, or cap the tokens. More GPUs are useless.
+    Lower the fraction, or cap the tokens. More GPUs are useless. Where the table of requests takes a good part of what
+    is missing and nobody set its length, fewer requests at once.
 Sources
     SGLang, model_runner.py: profile_max_num_token().
 """

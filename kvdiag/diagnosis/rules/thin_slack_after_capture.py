@@ -6,7 +6,8 @@ What it sees
 Why it matters
     Prefill activations, logits and images have to fit in it: the first large batch may overflow.
 What to do
-    Lower the fraction by (wanted − free at the end) / free before loading. Do not raise it to use the rest.
+    Lower the fraction by (wanted − free at the end) / free before loading. Do not raise it to use the rest. Where the
+    table of requests takes a good part of what is missing and nobody set its length, fewer requests at once.
 Sources
     SGLang documentation, "Hyperparameter Tuning": what to leave for activations.
 """

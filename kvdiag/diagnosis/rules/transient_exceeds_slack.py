@@ -1,12 +1,13 @@
 """One batch's temporaries exceed what was left.
 
 What it sees
-    An overflow after the start with more asked for than was free, and little reserved by the allocator.
+    An overflow after the start with more asked for than was free, and little reserved by the allocator, or
+    expandable_segments set already.
 Why it matters
     The server dies under load. What the pool leaves has to hold the activations of the largest batch.
 What to do
     Smaller prefill chunks, a lower fraction; fewer requests where a decode batch overflowed. expandable_segments does
-    not help while little is reserved.
+    not help while little is reserved, nor where it is set already.
 Sources
     PyTorch, CUDACachingAllocator: the sentences of its message.
 """

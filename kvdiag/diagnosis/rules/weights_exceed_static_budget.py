@@ -5,11 +5,12 @@ What it sees
     opening × (1 − mem_fraction_static).
 Why it matters
     The server does not start. Nothing overflowed: the budget is a share of what was free before loading, and the
-    weights alone are larger than that share.
+    weights are larger than that share, alone or with the states of a hybrid model, which come off it as well.
 What to do
     Raise --mem-fraction-static above 1 − (free after loading / free before loading); newer releases print that
-    minimum. Where the minimum is close to 1, spread the weights over more GPUs or load a smaller format. The usual
-    advice on overflows, to lower the fraction, makes it worse.
+    minimum. Where the minimum is close to 1, spread the weights over more GPUs or load a smaller format; where the
+    fraction is above it already, pin fewer state slots. The usual advice on overflows, to lower the fraction, makes it
+    worse.
 Sources
     SGLang, model_runner.py: init_memory_pool(); the refusal is printed by every release, its minimum since 0.5.14.
 """
