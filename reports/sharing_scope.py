@@ -52,6 +52,7 @@ LAUNCH_KEYS = {
     "number", "first_line", "last_line", "started_at", "ready_after_s", "outcome", "stage", "verdict", "version",
     "parallel", "gpu", "kv_cache", "limits", "serving", "oom", "not_run", "passed", "not_applicable", "turn",
     "fraction", "coverage", "confidence", "phases", "checks", "parallel_seen", "ready_lines", "ranks_read",
+    "oom_untold",
 }  # fmt: skip
 FINDING_KEYS = {"rule", "title", "severity", "confidence", "summary", "why", "ranks", "remedies", "formula"}
 CONSTANT = {

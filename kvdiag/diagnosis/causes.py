@@ -283,13 +283,13 @@ class _Inquest:
             return kernel
         if any(isinstance(e, ProcessFailed) for e in ends):
             return None
+        others = self.launch.has(Traceback, Sigquit)
         for event in ends:
             code = event.code if isinstance(event, ExitCode) else -9 if isinstance(event, Killed) else None
             if code not in (-9, 9, 137):
                 continue
             if isinstance(event, ExitCode) and (event.by_parent or self._after_dead(event)):
                 return event
-            others = [e for e in self.launch.events if isinstance(e, Traceback | Sigquit)]
             if not others and (not isinstance(event, Killed) or self.fired is None):
                 return event
         return None

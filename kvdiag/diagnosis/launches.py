@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
+from itertools import chain, takewhile
 from operator import itemgetter
 from typing import TypeVar, cast
 
@@ -90,6 +90,7 @@ class EventIndex:
     def extend(self, events: Sequence[Event]) -> None:
         """Takes in what stands behind the events that it covers; these are all of them."""
         self.rank_ids: tuple[str, ...] | None = None
+        self._place_of: dict[int, int] | None = None
         self._found: dict[tuple[type[Event], ...], list[Event]] = {}
         for place in range(self._count, len(events)):
             event = events[place]
@@ -108,6 +109,18 @@ class EventIndex:
     def covers(self, events: Sequence[Event]) -> bool:
         """Whether it is the index of these: a launch only adds events, or puts another in the last one's place."""
         return self._count == len(events) and self._last is (events[-1] if events else None)
+
+    def before(self, event: Event, kinds: tuple[type[E], ...]) -> Iterator[E]:
+        """The events of these kinds that stand before another, in order; all where it is not among the events."""
+        if self._place_of is None:
+            self._place_of = {
+                id(own): place
+                for kind, events in self.by_kind.items()
+                for place, own in zip(self._places[kind], events, strict=True)
+            }
+        places = self._place_of
+        end = places.get(id(event), self._count)
+        return takewhile(lambda other: places[id(other)] < end, self.of_kinds(kinds))
 
     def of_kinds(self, kinds: tuple[type[E], ...]) -> Sequence[E]:
         """The events of these kinds in order."""

@@ -116,6 +116,20 @@ _SITES = {
     "decode": Stage.SERVING,
 }
 TRACEBACK_LINES = 120
+# What _after tells a stage by.
+_STEPS = (
+    DistributedBegin,
+    DistributedEnd,
+    WeightsBegin,
+    ShardProgress,
+    WeightsLoaded,
+    PoolEnd,
+    GraphBegin,
+    CaptureProgress,
+    ServerLimits,
+    FiredUp,
+    HttpServerUp,
+)
 
 
 def stage_of(launch: Launch, event: Event) -> Stage | None:
@@ -125,9 +139,7 @@ def stage_of(launch: Launch, event: Event) -> Stage | None:
     """
     stage: Stage | None = None
     same_rank = event.rank and any(e.rank == event.rank for e in launch.each(WeightsBegin, WeightsLoaded, PoolEnd))
-    for other in launch.events:
-        if other is event:
-            break
+    for other in launch.index.before(event, _STEPS):
         # Only one rank prints the summary, and it means that all are done.
         if same_rank and other.rank and other.rank != event.rank and not isinstance(other, ServerLimits):
             continue
@@ -154,9 +166,7 @@ def stage_of(launch: Launch, event: Event) -> Stage | None:
 def _last_step_is_before(launch: Launch, event: Event, batch: Event) -> bool:
     """Whether no step of a start, of any rank, comes between a batch and an event after it."""
     last: Event | None = None
-    for other in launch.events:
-        if other is event:
-            break
+    for other in launch.index.before(event, _STEPS):
         if _after(other, None) is not None:
             last = other
     return last is None or last.line.place < batch.line.place

@@ -35,6 +35,7 @@ SCHEMA = "kvdiag.report/1"
 ENGINE = "0.1.0"
 MAX_NOT_UNDERSTOOD = 50
 MAX_EVIDENCE = 8
+MOST_OVERFLOWS = 1_000  # of one launch, told one by one
 MAX_TEXT = 2_000
 
 
@@ -198,7 +199,7 @@ def _launch(
             }
             for e in exceptions_of(launch)
         ],
-        "oom": [_oom(oom, lines) for oom in launch.each(DeviceOutOfMemory)],
+        **_overflows(launch, lines),
         "findings": _findings(checked.findings, lines),
         "turn": turn(case, checked).value,
         "checks": {
@@ -438,6 +439,17 @@ def _limits(case: Case, lines: _Lines) -> dict[str, Any]:
         "available_gpu_mem_gib": to_gib(limits.available) if limits else None,
         "line": lines.of(limits.line) if limits else None,
     }
+
+
+def _overflows(launch: Launch, lines: _Lines) -> dict[str, Any]:
+    """The overflows; of very many, those in the middle are counted in `oom_untold` alone."""
+    found = launch.each(DeviceOutOfMemory)
+    untold = len(found) - MOST_OVERFLOWS
+    if untold <= 0:
+        return {"oom": [_oom(oom, lines) for oom in found]}
+    half = MOST_OVERFLOWS // 2
+    told = [*found[:half], *found[-half:]]
+    return {"oom": [_oom(oom, lines) for oom in told], "oom_untold": untold}
 
 
 def _oom(oom: DeviceOutOfMemory, lines: _Lines) -> dict[str, Any]:

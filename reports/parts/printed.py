@@ -44,7 +44,12 @@ class Printed(ShownLaunch):
 
     @cached_property
     def exception_count(self) -> int:
-        return len(self.oom) + len(self.traces) + (1 if self.failure and not self.traces and not self.oom else 0)
+        return (
+            len(self.oom)
+            + (self.launch.get("oom_untold") or 0)
+            + len(self.traces)
+            + (1 if self.failure and not self.traces and not self.oom else 0)
+        )
 
     @cached_property
     def rank_count(self) -> int:

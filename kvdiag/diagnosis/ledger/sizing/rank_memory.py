@@ -88,10 +88,11 @@ def _came_back(ledger: Ledger, pool_end: Reading | None) -> float | None:
     if pool_end is None:
         return None
     readings, seen = ledger.readings, []
+    drafts = ledger.draft_pools
     for reading in readings[readings.index(pool_end) + 1 :]:
         if reading.moment in (Moment.CUDA_GRAPH_END, Moment.READY):
             break
-        made = [pool.size for pool in ledger.draft_pools if pool.size is not None and _is_before(pool, reading)]
+        made = [pool.size for pool in drafts if pool.size is not None and _is_before(pool, reading)]
         seen.append(reading.available.gib + sum(size.gib for size in made))
     return max(seen) if seen else None
 

@@ -65,8 +65,9 @@ def unmapped_in_load(case: Case) -> list[MemorySaver]:
 
 def unmapped_in_resume(case: Case) -> list[MemorySaver]:
     """Pages that the memory saver could not have again, when the engine was to go on beside a trainer."""
-    loading = unmapped_in_load(case)
-    return [e for e in case.launch.each(MemorySaver) if _lacked_pages(e) and e.call != "malloc" and e not in loading]
+    loading = {id(e) for e in unmapped_in_load(case)}
+    savers = case.launch.each(MemorySaver)
+    return [e for e in savers if _lacked_pages(e) and e.call != "malloc" and id(e) not in loading]
 
 
 def _lacked_pages(saver: MemorySaver) -> bool:
