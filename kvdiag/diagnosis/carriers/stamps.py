@@ -4,6 +4,8 @@ lines of Loki, AWS and Google Cloud. Also the head of a record of Python's loggi
 
 from __future__ import annotations
 
+import re
+
 from kvdiag.diagnosis.carriers.carrier import DIGITS, LETTERS, LOOKS_PRINTED, MONTHS, Carrier, Peeled
 from kvdiag.diagnosis.lazy import lazy
 
@@ -25,31 +27,29 @@ _BASIC = lazy(rf"{_LEVEL}:[\w.]{{1,120}}:")
 _HEAD = lazy(rf"{_LEVEL}\s{{1,4}}(?:\d\d-\d\d \d\d:\d\d:\d\d )?\[?[\w./-]{{1,120}}:\d{{1,6}}\]?:?\s")
 
 
+def _behind(text: str, found: re.Match[str]) -> Peeled:
+    return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
+
+
 def _stamp(text: str) -> Peeled | None:
     for pattern in (_LOGGING, _TAIL, _LOKI):
         if found := pattern.match(text):
-            return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
+            return _behind(text, found)
     found = _PLAIN.match(text)
-    if found and LOOKS_PRINTED.match(text, found.end()):
-        return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
-    return None
+    return _behind(text, found) if found and LOOKS_PRINTED.match(text, found.end()) else None
 
 
 def _stamp_again(text: str) -> Peeled | None:
     """The same where lines have such a stamp, so that those of a traceback need not look printed."""
     if (known := _stamp(text)) is not None:
         return known
-    for pattern in (_TAIL_AGAIN, _PLAIN):
-        if found := pattern.match(text):
-            return Peeled(text[found.end() :], f"{found[1]}T{found[2].replace(',', '.')}")
-    return None
+    found = _TAIL_AGAIN.match(text) or _PLAIN.match(text)
+    return _behind(text, found) if found else None
 
 
 def _short_again(text: str) -> Peeled | None:
-    if (known := _short(text)) is not None:
-        return known
     found = _TS.match(text)
-    return Peeled(text[found.end() :], found[1]) if found else None
+    return _short(text) or (Peeled(text[found.end() :], found[1]) if found else None)
 
 
 def _short(text: str) -> Peeled | None:
