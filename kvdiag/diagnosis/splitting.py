@@ -229,7 +229,7 @@ class Splitter:
 
     def close(self) -> list[Launch]:
         """All launches; a stream of what any program prints has none."""
-        if any(not isinstance(e, LaunchCommand) for e in self.waiting) or not self.launches:
+        if any(not isinstance(e, LaunchCommand | FlagLine) for e in self.waiting) or not self.launches:
             self._flush()
         elif self.waiting and len(self.launches) == 1 and not self.launches[0].has(ServerArgs, LaunchCommand):
             # An issue thread gives the command below the error it is about.

@@ -70,3 +70,15 @@ def test_other_flags_are_no_launch_command(text: str) -> None:
 def test_a_block_beside_a_command_is_left_aside() -> None:
     command = "python -m sglang.launch_server --model-path org/m --mem-fraction-static 0.7\n"
     assert arguments_of(f"{command}\nthen:\n{BARE}\n{OVERFLOW}")["mem_fraction_static"] == 0.7
+
+
+def test_a_command_below_its_log_is_the_logs_with_all_its_lines() -> None:
+    started = "[2026-08-12 10:02:40 TP0] Load weight begin. avail mem=31.10 GB\n"
+    command = "python -m sglang.launch_server --model-path org/m \\\n  --tp-size 2 \\\n  --mem-fraction-static 0.9\n"
+    document = diagnose(Log("log", io.BytesIO(f"{started}{OVERFLOW}\n{command}".encode()))).document
+    assert len(document["launches"]) == 1
+    assert arguments_of(f"{started}{OVERFLOW}\n{command}") == {
+        "model_path": "org/m",
+        "tp_size": 2,
+        "mem_fraction_static": 0.9,
+    }
