@@ -287,6 +287,12 @@ def has_one_reading(rank: dict[str, Any]) -> bool:
     return rank["opening_gib"] is not None and not rank["entries"] and not rank.get("later")
 
 
+def is_whole(rank: dict[str, Any]) -> bool:
+    """Whether a rank's figures are shares of its first reading, as those of steps that came before it are not."""
+    sizes = [row["gib"] for row in (*rank["entries"], *(rank.get("later") or []))]
+    return all(size <= rank["opening_gib"] + 0.01 for size in (*sizes, rank["free_gib"] or 0.0))
+
+
 def one_reading_in_words(
     rank: dict[str, Any], ids: list[str], failing: Sequence[str] = (), names: Sequence[str] = ()
 ) -> str:
@@ -406,11 +412,12 @@ class _Terminal:
                 yield ""
                 continue
             yield printable(f"Memory of {whose_memory(ids, failing, apart)}, GiB")
-            yield from self._entries(rank["entries"], opening)
-            yield self._row("Free", rank["free_gib"], opening, "printed", [rank.get("free_line")])
+            whole = opening if is_whole(rank) else None
+            yield from self._entries(rank["entries"], whole)
+            yield self._row("Free", rank["free_gib"], whole, "printed", [rank.get("free_line")])
             for row in summed(rank.get("later") or []):
-                yield self._row(f"  then {NAMES[row['pool']]}", row["gib"], opening, row["basis"], row["lines"])
-            yield self._row("First reading", opening, opening, rank.get("opening_basis"), [rank.get("opening_line")])
+                yield self._row(f"  then {NAMES[row['pool']]}", row["gib"], whole, row["basis"], row["lines"])
+            yield self._row("First reading", opening, whole, rank.get("opening_basis"), [rank.get("opening_line")])
             card, earlier = card_of(rank), summed(rank.get("earlier") or [])
             for row in earlier:
                 yield self._row(f"  {before_in_words(row)}", row["gib"], None, row["basis"], row["lines"])

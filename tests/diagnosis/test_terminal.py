@@ -356,3 +356,13 @@ def test_sizes_from_before_the_only_reading_are_shown(form: str) -> None:
     rows = [line.replace("|", " ").split() for line in shown.splitlines()]
     assert ["Mamba", "state", "2.68", "printed", "L1"] in rows
     assert ["KV", "cache", "2.74", "printed", "L2"] in rows
+
+
+@pytest.mark.parametrize(("pool", "is_share"), [("3.31", True), ("53.31", False)])
+def test_a_table_whose_first_reading_comes_after_a_pool_has_no_percentages(pool: str, is_share: bool) -> None:
+    text = f"""[2025-10-16 09:06:22] Memory pool end. avail mem=11.87 GB
+[2025-10-16 09:06:30] Capture cuda graph end. Time elapsed: 3 s. avail mem=9.87 GB. mem usage=2.00 GB.
+[2025-10-16 09:06:31] KV Cache is allocated. #tokens: 2795207, K size: {pool} GB, V size: {pool} GB
+"""
+    table = render(diagnose(Log("log", io.BytesIO(text.encode()))), "text")
+    assert ("%" in table.partition("First reading")[0]) == is_share
