@@ -134,7 +134,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             "[{length} characters]"),
     # And what a refused, a copied or a finished one holds of them.
     Pattern("prompt", ("messages",), r"(\bmessages\\*[\"']?\s{0,2}[:=]\s{0,2}\[)(\s{0,2}\{.{8,})",
-            "{length} characters", sign=r"messages\\*[\"']?\s{0,2}[:=]\s{0,2}\["),
+            "{length} characters]", sign=r"messages\\*[\"']?\s{0,2}[:=]\s{0,2}\["),
     Pattern("prompt", ("'loc': ('body'",), r"('input': )([^\s\[].{8,}|\[[^\d].{8,})", "[{length} characters]"),
     Pattern("prompt", ("input_value=",), r"(\binput_value=)(.{4,400}?)(?=, input_type=)", "[{length} characters]",
             r"none|true|false|-?[\d.]+|\[\d+ characters\]"),
