@@ -517,6 +517,18 @@ def prefill_graph_knobs(case: Case) -> tuple[Remedy, ...]:
     return smaller, knob(case, "--disable-piecewise-cuda-graph", Direction.SET, cost=none)
 
 
+def host_tier(case: Case) -> Remedy | None:
+    """A host tier for evicted prefixes, where there is none yet."""
+    if flag_is_given(case, "enable_hierarchical_cache"):
+        return None
+    return knob(
+        case,
+        "--enable-hierarchical-cache",
+        Direction.SET,
+        cost="It costs host memory; it keeps evicted prefixes, and does not raise the number that runs at once.",
+    )
+
+
 def host_tier_knobs(case: Case) -> tuple[Remedy, ...]:
     """A smaller host tier, by the flag that sets its size here; in proportion to what this rank found free."""
     short = case.launch.first(HostMemoryShort)

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.serving import DecodeBatch, Retraction
-from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, remedies
-from kvdiag.diagnosis.rules.judgements import flag_is_given, fullest
-from kvdiag.diagnosis.rules.rule import Case, Direction, Evidence, Finding, Severity, rule
+from kvdiag.diagnosis.rules._pricing import fewer_requests, host_tier, remedies
+from kvdiag.diagnosis.rules.judgements import fullest
+from kvdiag.diagnosis.rules.rule import Case, Evidence, Finding, Severity, rule
 
 
 @rule(severity=Severity.WARNING)
@@ -38,14 +38,6 @@ def check(case: Case) -> Iterator[Finding]:
         severity=Severity.WARNING if idle_window or case.launch.has(Retraction) else Severity.ADVICE,
         remedies=remedies(
             fewer_requests(case) if batch.running != 1 or promised else None,  # one cannot be fewer
-            None
-            if flag_is_given(case, "enable_hierarchical_cache")
-            else knob(
-                case,
-                "--enable-hierarchical-cache",
-                Direction.SET,
-                cost="It costs host memory; it keeps evicted prefixes, and does not raise the number that"
-                " runs at once.",
-            ),
+            host_tier(case),
         ),
     )

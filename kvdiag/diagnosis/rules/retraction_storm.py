@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdiag.diagnosis.rules._pricing import fewer_requests, knob, more_conservative, raise_by_room, remedies
+from kvdiag.diagnosis.rules._pricing import fewer_requests, host_tier, knob, more_conservative, raise_by_room, remedies
 from kvdiag.diagnosis.rules.judgements import (
     cap,
-    flag_is_given,
     fraction_limits_pool,
     may_raise_fraction,
 )
@@ -42,9 +41,7 @@ def check(case: Case) -> Iterator[Finding]:
         remedies=remedies(
             fewer_requests(case),
             more_conservative(case),
-            None
-            if flag_is_given(case, "enable_hierarchical_cache")
-            else knob(case, "--enable-hierarchical-cache", Direction.SET, cost="It costs host memory."),
+            host_tier(case),
             knob(case, "--max-total-tokens", Direction.RAISE, cost="It costs the memory of the added tokens.")
             if cap(case) is not None
             else None,

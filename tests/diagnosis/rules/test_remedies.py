@@ -117,6 +117,12 @@ def test_a_shorter_chunk_shrinks_the_batch_in_proportion() -> None:
     assert chunk["effect"]["batch_gib"] == {"from": 1.81, "to": 0.905, "low": 0.905, "high": 1.81}
 
 
+@pytest.mark.parametrize("rule", ["retraction-storm", "full-pool-exhausted"])
+def test_a_host_tier_says_that_it_does_not_raise_what_runs_at_once(rule: str) -> None:
+    log = LOGS[rule].decode()
+    assert "does not raise the number" in remedies_in(log, rule)["--enable-hierarchical-cache"]["cost"]
+
+
 def test_a_smaller_host_tier_is_what_was_free_in_proportion() -> None:
     tier = remedies_of("hicache-too-large-120-of-51", "hicache-host-memory-short")[0]
     assert (tier["from"], tier["to"]) == ("3", "1.25")  # 3 × 51.2 / 120.41, down to a twentieth
