@@ -73,6 +73,7 @@ _JSON_STRING = lazy(r'"((?:[^"\\]|\\.)*)"')
 _QUOTED_MODULE = lazy(r"^\s*[\"'](?:sglang[.]launch_server|sglang)[\"'],?\s*$")
 _ENDS = frozenset((">", ">>", "|", "2>&1", "&", "&&", ";", "||", "|&", "2>", "<", "1>"))
 _FLAG = lazy(r"\s*--[a-z][\w-]+(?:[ =]|$)")  # goes on a command whose backslash was forgotten
+_FLAG_ITEM = lazy(r"\s*- [\"']?(--[a-z][\w-]+=.*)$")
 _FLAG_START = lazy(r"(?<!\S)[\"']?-")
 _HOLDS_FLAG = lazy(r"(?:^|\s)--[a-z][\w-]+|^-[a-z]+(?:-[a-z]+)*(?:\s|$)")
 _ONE_WORD = lazy(r"\s*[\w./:+-]{1,200}\s*$")
@@ -101,15 +102,21 @@ def block_of_flags(lines: Sequence[FlagLine]) -> str | None:
     first = lines[0]
     texts = [first.text or ""]
     for after in first.line.following(MAX_LINES):
-        if not _FLAG.match(after):
+        if not _FLAG.match(after) and not _FLAG_ITEM.match(after):
             break
         texts.append(after)
     last = first.line.number + len(texts) - 1
     if any(x.line.file != first.line.file or not first.line.number <= x.line.number <= last for x in lines):
         return None
-    whole = " ".join(text.strip().removesuffix(chr(92)).rstrip() for text in texts)
+    whole = " ".join(_of_an_item(text).removesuffix(chr(92)).rstrip() for text in texts)
     own = _OWN_FLAG.findall(whole)
     return whole if len(own) > 1 and len(set(own)) == len(own) else None
+
+
+def _of_an_item(text: str) -> str:
+    """A line of flags without the dash and the quotes of a manifest's list."""
+    item = _FLAG_ITEM.match(text)
+    return item[1].strip().rstrip("\"'") if item else text.strip()
 
 
 def join_lines(first: str, following: Sequence[str]) -> str:

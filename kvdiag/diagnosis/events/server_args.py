@@ -119,11 +119,12 @@ OWN_FLAG = rf"(?<!\S)--({'|'.join(_OWN_FLAGS)})[ =]\d"
 
 
 @read_from(
-    rf"^\s{{0,32}}--(?:(?:{'|'.join(_OWN_FLAGS)})[ =]\d|(?:{'|'.join(_SHARED_FLAGS)})[ =][^\sA-Z])",
+    r"^\s{0,32}(?:- [\"']?(?=--[a-z-]+=))?--"
+    rf"(?:(?:{'|'.join(_OWN_FLAGS)})[ =]\d|(?:{'|'.join(_SHARED_FLAGS)})[ =][^\sA-Z])",
     literals=tuple(f"--{name}" for name in (*_OWN_FLAGS, *_SHARED_FLAGS)),
     excludes=("sglang.", "sglang serve", "usage:"),
     fields={"text": r"(.*)"},
-    samples=("--mem-fraction-static 0.85", "    --tp-size 2 \\", "  --max-running-requests=16 --cuda-graph-max-bs 16"),
+    samples=("--mem-fraction-static 0.85", "    --tp-size 2 \\", "  - --max-running-requests=16"),
     source="flags of a launch command, pasted without its head",
     fallback=True,
 )

@@ -2,7 +2,7 @@
 
 What it sees
     A state cache nearly as large as the KV cache, and far more slots than the wanted requests times slots a request; or
-    states of draft tokens alone that are larger than the KV cache.
+    states of draft tokens alone that are larger than the KV cache; or slots idle while requests wait for tokens.
 Why it matters
     By default the states get ratio / (1 + ratio) of the budget, 47 % at 0.9, whatever the concurrency.
 What to do
@@ -23,7 +23,19 @@ from kvdiag.diagnosis.ledger.model import Ledger
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import worked
 from kvdiag.diagnosis.rules._pricing import PRINT, cell, knob, remedies
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Effect, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules.judgements import fullest
+from kvdiag.diagnosis.rules.rule import (
+    Case,
+    Confidence,
+    Direction,
+    Effect,
+    Evidence,
+    Finding,
+    Remedy,
+    Severity,
+    cite,
+    rule,
+)
 from kvdiag.diagnosis.units import Bytes, format_gib, to_gib
 
 SLOTS_PER_REQUEST = 5  # the most a release reserves for one request
@@ -35,6 +47,10 @@ def check(case: Case) -> Iterator[Finding]:
     ledger = next((x for x in case.ledgers if x.mamba_size and x.kv_size), None)
     if pool is not None and ledger is not None and (ledger.mamba_speculative or 0) > (ledger.kv_size or 0):
         yield _drafts(case, ledger, pool)
+        return
+    idle = _idle(case)
+    if idle is not None:
+        yield idle
         return
     wanted = case.launch.number_of("max_running_requests")
     if (
@@ -82,6 +98,26 @@ def check(case: Case) -> Iterator[Finding]:
         ),
         confidence=Confidence.LIKELY,
         stake=to_gib(freed) or 0.0,
+    )
+
+
+def _idle(case: Case) -> Finding | None:
+    """The states' slots lie idle while requests wait for tokens; None where no batch line shows both."""
+    batch = fullest(case)
+    if batch is None or batch.mamba_usage is None or batch.usage is None or not batch.queued:
+        return None
+    if batch.usage < case.thresholds.usage_high or batch.mamba_usage >= case.thresholds.swa_idle:
+        return None
+    flag = "--max-mamba-cache-size" if case.launch.number_of("max_mamba_cache_size") else "--mamba-full-memory-ratio"
+    return Finding(
+        summary=f"The KV pool stands at {100 * batch.usage:.0f} % with {batch.queued} waiting, while the state slots"
+        f" stand at {100 * batch.mamba_usage:.0f} %",
+        why="States and tokens share one budget: what idle slots hold is missing from the pool that is full.",
+        evidence=(Evidence(batch.line, "mamba usage", batch.mamba_usage),),
+        remedies=(
+            knob(case, flag, Direction.LOWER, cost="It costs state slots: fewer prefixes can be taken up again."),
+        ),
+        confidence=Confidence.LIKELY,
     )
 
 

@@ -52,9 +52,21 @@ def test_a_block_with_backslashes_is_read_whole() -> None:
     }
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_manifests_list_of_flags_is_read(quote: str) -> None:
+    flags = ("--tp-size=2", "--mem-fraction-static=0.92", "--chunked-prefill-size=8192")
+    items = "".join(f"          - {quote}{flag}{quote}\n" for flag in flags)
+    assert arguments_of(f"        args:\n{items}{OVERFLOW}") == {
+        "tp_size": 2,
+        "mem_fraction_static": 0.92,
+        "chunked_prefill_size": 8192,
+    }
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "- --mem-fraction-static 0.8: fails\n- --max-running-requests 8: fails\n",  # told one after another
         "--model org/m --tp-size 2 --mem-fraction-static 0.9\n",  # one flag of SGLang's alone is too few
         "--model org/m\n--gpu-memory-utilization 0.9\n--max-model-len 8192\n",  # another server's
         "--mem-fraction-static MEM_FRACTION_STATIC\n--chunked-prefill-size CHUNKED_PREFILL_SIZE\n",  # a help text

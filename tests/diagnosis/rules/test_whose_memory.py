@@ -77,3 +77,19 @@ def test_growing_segments_are_no_sure_remedy_on_rocm() -> None:
     assert flags(rocm)[1:] == ["--mem-fraction-static"]
     cuda = findings_of(FRAGMENTS.format(device="CUDA"))["allocator-fragmentation"]
     assert len(cuda["remedies"]) == 1 and not cuda["remedies"][0].get("note")
+
+
+@pytest.mark.parametrize(
+    ("full", "states", "queue", "is_idle"),
+    [("0.99", "0.01", 8, True), ("0.99", "0.60", 8, False), ("0.50", "0.01", 8, False), ("0.99", "0.01", 0, False)],
+)
+def test_idle_state_slots_beside_a_full_pool_are_given_to_tokens(
+    full: str, states: str, queue: int, is_idle: bool
+) -> None:
+    line = f"""[2026-05-13 15:15:55 TP0] Decode batch, #running-req: 24, #full token: 3118656, full token usage: \
+{full}, mamba num: 48, mamba usage: {states}, cuda graph: True, gen throughput (token/s): 625.38, #queue-req: {queue}
+"""
+    found = findings_of(line)
+    assert ("mamba-share-too-large" in found) == is_idle
+    if is_idle:
+        assert flags(found["mamba-share-too-large"]) == ["--mamba-full-memory-ratio"]
