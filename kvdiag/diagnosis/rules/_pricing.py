@@ -45,6 +45,7 @@ NEWER_LOADER = Remedy(
     to="0.5.19 or later",
     cost="It costs an upgrade; the pool then takes what the fraction allows.",
 )
+OWN_HOST_RATIO = 2.0  # SGLang's own --hicache-ratio
 HOST_RESERVE = 10.74  # GB: the 10 GiB of host memory that SGLang keeps back
 _STATES_TOLD = 3  # states this many times the KV pool are no default's (0.9), nor speculation's beside it
 PRINT = 0.0056 * GIB  # two readings of two decimals each
@@ -556,6 +557,9 @@ def _smaller_tier(
     if not now and most is not None and most >= 1 and share is not None and share < 1:
         size = f"{most} GB" if flag == "--hicache-size" else f"{share:.2f} of what it is now"
         note = f"To {size} at most, which is what this rank found free; other ranks take theirs beside it."
+        if flag == "--hicache-ratio" and share * OWN_HOST_RATIO <= 1:
+            refused = "" if case.launch.releases.reaches("0.5.17") else ", which releases before 0.5.17 refuse"
+            note += f" Of SGLang's own {OWN_HOST_RATIO:g} that is less than the pool on the GPU{refused}."
     lower = knob(
         case,
         flag,

@@ -12,7 +12,7 @@ from kvdiag.diagnosis.events.kv_pool import KVPoolAllocated
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
 from kvdiag.diagnosis.ledger.what_if import Change, Scenario, Starts, scenario_of
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import FRACTION, cell, effects_of
+from kvdiag.diagnosis.rules._pricing import FRACTION, OWN_HOST_RATIO, cell, effects_of
 from kvdiag.diagnosis.rules.rule import Case, Direction, Effect, Remedy
 from kvdiag.diagnosis.units import GIB
 
@@ -30,7 +30,6 @@ _SIZED = {  # flags that SGLang's sizing knows, with the field of Change and its
     "cuda_graph_max_bs_decode": ("cuda_graph_max_bs", int),
 }
 _FIGURES = ("kv_tokens", "total_tokens", "free_gib", "requests", "host_gib")
-_HOST_RATIO = 2.0  # SGLang's own --hicache-ratio
 
 _NOT_IN_LOG = "No figures are predicted:"
 _BESIDE = {  # flags that the sizing does not know, and what they act on
@@ -99,7 +98,7 @@ def change_of(case: Case, remedy: Remedy) -> Change | None:
         tp = int(case.launch.number_of("tp_size") or 1)
         return Change(dp_attention=tp) if tp > 1 else None
     if name == "enable_hierarchical_cache":
-        return Change(hicache_ratio=_HOST_RATIO)
+        return Change(hicache_ratio=OWN_HOST_RATIO)
     if name not in _SIZED or to is None:
         return None
     field, kind = _SIZED[name]

@@ -298,3 +298,12 @@ def test_a_fraction_that_the_refusal_prints_is_not_called_missing() -> None:
 """
     raised = remedies_in(text, "weights-exceed-static-budget")["--mem-fraction-static"]
     assert "no mem_fraction_static" not in raised["note"] and 'no "Load weight begin"' in raised["note"]
+
+
+@pytest.mark.parametrize(("free", "said"), [("2.04", True), ("6.04", False)])
+def test_a_host_tier_below_the_pool_is_said_to_be_refused(free: str, said: bool) -> None:
+    text = f"""ValueError: Not enough host memory available. Requesting 7.05 GB but only have {free} GB free. Please \
+reduce the size of the hierarchical cache.
+"""
+    ratio = remedies_in(text, "hicache-host-memory-short")["--hicache-ratio"]
+    assert ("releases before 0.5.17 refuse" in ratio["note"]) == said
