@@ -231,6 +231,12 @@ OTHER_ENGINES = ("VllmWorker", "VLLM", "EngineCore")
 _TRAINERS = re.compile(
     r"\((Megatron\w*|FSDP\w*|\w*Train\w*Actor|ActorModel\w*|\w*Trainer\w*|VllmWorker\w*|VLLM\w*|EngineCore\w*) pid="
 )
+_JOBS = re.compile(r"\((?:WorkerDict|\w*RolloutWorker\w*|SGLang\w+) pid=")
+
+
+def is_of_a_job(line: LogLine) -> bool:
+    """Whether a training job's launcher printed a line for its engine, whose GPU other workers of the job share."""
+    return _JOBS.search(line.shown[:200]) is not None
 
 
 def trainer_of(line: LogLine) -> str | None:

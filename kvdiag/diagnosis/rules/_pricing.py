@@ -39,6 +39,11 @@ from kvdiag.diagnosis.units import GIB, Bytes, format_gib, format_tokens, to_gib
 FRACTION = "--mem-fraction-static"
 OTHERS = "other processes"
 CONTAINER_MEMORY = Remedy("container memory", Direction.RAISE, cost="It costs host memory that others could use.")
+TRAINER_OFFLOAD = Remedy(
+    "trainer offload",
+    Direction.SET,
+    cost="It costs time: the trainer's weights and optimizer go to the host and back.",
+)
 NEWER_LOADER = Remedy(
     "upgrade",
     Direction.SET,

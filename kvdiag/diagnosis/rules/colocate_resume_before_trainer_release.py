@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.failure import SchedulerDead
 from kvdiag.diagnosis.rules import judgements
-from kvdiag.diagnosis.rules._pricing import lower_fraction, remedies
-from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
+from kvdiag.diagnosis.rules._pricing import TRAINER_OFFLOAD, lower_fraction, remedies
+from kvdiag.diagnosis.rules.rule import Case, Confidence, Finding, Severity, cite, rule
 
 
 @rule(severity=Severity.CRITICAL, unless=(judgements.without_trainer,))
@@ -27,11 +27,6 @@ def check(case: Case) -> Iterator[Finding]:
         return
     dead = case.launch.first(SchedulerDead)
     at_start = dead is not None and not case.is_ready and judgements.is_before(found[0].line, dead.line)
-    offload = Remedy(
-        "trainer offload",
-        Direction.SET,
-        cost="It costs time: the trainer's weights and optimizer go to the host and back.",
-    )
     if at_start:
         summary = (
             "The engine could not map its pages at its start: a trainer, or what else runs there, holds the memory"
@@ -47,6 +42,6 @@ def check(case: Case) -> Iterator[Finding]:
         why=why,
         ranks=tuple(dict.fromkeys(e.rank for e in found)),
         evidence=cite(*found[:3], dead if at_start else None),
-        remedies=remedies(offload, lower_fraction(case, None) if at_start else None),
+        remedies=remedies(TRAINER_OFFLOAD, lower_fraction(case, None) if at_start else None),
         confidence=Confidence.LIKELY,
     )

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdiag.diagnosis.events.overflow import DeviceOutOfMemory
+from kvdiag.diagnosis.events.platform import is_of_a_job
 from kvdiag.diagnosis.outcome import Stage
 from kvdiag.diagnosis.rules import judgements
 from kvdiag.diagnosis.rules._formulas import gib, worked
-from kvdiag.diagnosis.rules._pricing import OTHERS, lower_fraction, remedies
+from kvdiag.diagnosis.rules._pricing import OTHERS, TRAINER_OFFLOAD, lower_fraction, remedies
 from kvdiag.diagnosis.rules.rule import Case, Confidence, Direction, Finding, Remedy, Severity, cite, rule
 from kvdiag.diagnosis.units import format_gib, to_gib
 
@@ -30,13 +31,17 @@ def check(case: Case) -> Iterator[Finding]:
         foreign = judgements.foreign_memory(case, oom)
         if foreign is None or judgements.is_trainers(case, oom) or judgements.unmapped_in_resume(case):
             continue  # the other process is the trainer, or it overflowed itself
+        in_a_job = is_of_a_job(oom.line)
         yield Finding(
             summary=f"Another process holds {format_gib(foreign)} of GPU {oom.gpu if oom.gpu is not None else 0}",
-            why="What it holds is missing from the budget and from the slack.",
+            why="What it holds is missing from the budget and from the slack."
+            + (" The engine runs within a training job, whose other workers share the GPU." if in_a_job else ""),
             ranks=(oom.rank,),
             evidence=cite(oom, figure="held_gib", value=to_gib(foreign, 4)),
             remedies=remedies(
-                Remedy(OTHERS, Direction.REMOVE, cost="It costs the other program its GPU."),
+                TRAINER_OFFLOAD
+                if in_a_job
+                else Remedy(OTHERS, Direction.REMOVE, cost="It costs the other program its GPU."),
                 None if _is_before_the_pool(case, oom) else lower_fraction(case, judgements.shortage(case, oom)),
             ),
             severity=Severity.CRITICAL,

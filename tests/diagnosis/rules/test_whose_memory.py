@@ -93,3 +93,17 @@ def test_idle_state_slots_beside_a_full_pool_are_given_to_tokens(
     assert ("mamba-share-too-large" in found) == is_idle
     if is_idle:
         assert flags(found["mamba-share-too-large"]) == ["--mamba-full-memory-ratio"]
+
+
+SHARED = """{prefix}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.84 GiB. GPU 1 has a total \
+capacity of 94.50 GiB of which 4.33 GiB is free. Process 281553 has 13.01 GiB memory in use. Including non-PyTorch \
+memory, this process has 75.55 GiB memory in use. Of the allocated memory 65.20 GiB is allocated by PyTorch, and \
+1.57 GiB is reserved by PyTorch but unallocated.
+"""
+
+
+def test_beside_an_engine_within_a_training_job_nobody_is_told_to_remove_the_jobs_own_worker() -> None:
+    alone = findings_of(SHARED.format(prefix=""))["other-process-on-gpu"]
+    assert flags(alone)[0] == "other processes"
+    within = findings_of(SHARED.format(prefix="(WorkerDict pid=281552) "))["other-process-on-gpu"]
+    assert flags(within)[0] == "trainer offload" and "training job" in within["why"]
