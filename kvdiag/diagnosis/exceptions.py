@@ -72,7 +72,7 @@ def _frames(trace: LogLine | None, ended: LogLine) -> tuple[str, ...]:
         return ()
     texts = trace.following(80)
     end = next((number for number, text in enumerate(texts) if _HEAD.match(text)), None)
-    if end is None and trace.file == ended.file and ended.number - trace.number > len(texts) // 2:
+    if end is None and trace.file == ended.file:
         texts = ended.preceding(80)
         begin = max((number for number, text in enumerate(texts) if "Traceback (most recent" in text), default=0)
         texts = texts[begin:]
