@@ -29,6 +29,7 @@ _FOREIGN: Final = (
     (b"\x04\x22\x4d\x18", "LZ4"), (b"MSCF", "cabinet"), (b"\x89LZO", "LZO"),
 )  # fmt: skip
 _READS_BEHIND_THE_END: Final = 64
+_LONGEST_NAME: Final = 200
 _WAYS: Final = "Send it as plain text, gzip, zstd, xz, bzip2, zip or tar."
 
 
@@ -436,7 +437,9 @@ def _nested(name: str, member: str) -> UnreadableLog:
 
 
 def _base(path: str) -> str:
-    return PurePosixPath(path.replace("\\", "/")).name or "log"
+    """A member's name for people: no folder, nothing that is not printed, nothing that is no text."""
+    last = PurePosixPath(path.replace("\\", "/")).name
+    return "".join(character for character in last if character.isprintable())[:_LONGEST_NAME] or "log"
 
 
 def _wanted(path: str) -> bool:

@@ -323,3 +323,10 @@ def test_a_part_that_ends_where_a_read_ends_does_not_hide_the_next(kind: str, pa
 
     members = open_members("x", Pieces(first + CODECS[kind](LOG[5000:6000])), SMALL)
     assert [member.stream.read() for member in members] == [LOG[:6000]]
+
+
+def test_a_members_name_is_text_that_can_be_shown() -> None:
+    """A tar's names are bytes in no known encoding, and any name may be as long as a page."""
+    found = unpack(tar({"logs/a\udcff\u202eb\x07.log": b"a\n", "n" * 5_000: b"b\n"}))
+    assert [name for name, _, _ in found] == ["ab.log", "n" * 200]
+    assert [name for name, _, _ in unpack(pack_zip({"\u2066a\r\n.log": b"a\n"}))] == ["a.log"]
