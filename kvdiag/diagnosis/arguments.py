@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from kvdiag.diagnosis.decoding import without_marks
+
 Value = None | bool | int | float | str | list[object] | dict[str, object]
 Origin = Literal["given", "default", "adjusted"]
 
@@ -96,8 +98,10 @@ def read_value(text: str) -> Value:
 
 def _plain(value: object) -> Value:
     """A literal as the document can hold it: tuples and sets become lists, bytes become text."""
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return without_marks(value)  # which escapes spell
     if isinstance(value, int):
         return value if abs(value) < 1 << 63 else str(value)
     if isinstance(value, float):
@@ -107,5 +111,5 @@ def _plain(value: object) -> Value:
     if isinstance(value, set | frozenset):
         return sorted((_plain(item) for item in value), key=repr)
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {without_marks(str(key)): _plain(item) for key, item in value.items()}
     return str(value)

@@ -35,7 +35,8 @@ _LOST: Final = lazy(
 )
 _CONTROL_TEXT: Final = lazy(
     r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\ufeff\xad\u200b-\u200e\u200f\u2028\u2029\x85"
-    r"\u061c\u202a-\u202e\u2060-\u2064\u2066-\u2069]"  # marks that are not seen, or turn the text behind them
+    r"\u061c\u202a-\u202e\u2060-\u2064\u2066-\u2069"  # marks that are not seen, or turn the text behind them
+    r"\ud800-\udfff]"  # halves of a pair, which JSON and Python can spell and no file can hold
 )
 
 # What scanners of paper, chat programs and web pages make of ASCII punctuation. All in UTF-8 they begin with c2, e2,
@@ -137,12 +138,16 @@ def decode(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
+def without_marks(text: str) -> str:
+    """A text without control codes, marks that are not seen and halves of pairs; tabs and line ends stay."""
+    return text if text.isprintable() else _CONTROL_TEXT.sub("", text)
+
+
 def clean(text: str) -> str:
     """A line without control codes and with ASCII punctuation for its lookalikes; tabs stay."""
     if "\x1b" in text:
         text = _ESCAPE_TEXT.sub("", text)
-    if not text.isprintable():
-        text = _CONTROL_TEXT.sub("", text)
+    text = without_marks(text)
     if not text.isascii():
         text = text.translate(_LOOKALIKE_TEXT)
     if "[[" in text or "\\" in text or "#033[" in text or "\u241b" in text or "\ufffd" in text:

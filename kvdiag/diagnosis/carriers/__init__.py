@@ -20,6 +20,7 @@ from kvdiag.diagnosis.carriers import (
     torchrun,
 )
 from kvdiag.diagnosis.carriers.carrier import Carrier, Peeled
+from kvdiag.diagnosis.decoding import clean
 
 __all__ = ["CARRIERS", "Carrier", "Peeled", "peel"]
 
@@ -61,7 +62,7 @@ def peel(text: str, names: set[str]) -> Peeled:
     """
     clock: str | None = None
     node, host, cut = "", False, False
-    text = text.lstrip(" \t")
+    text = spelled = text.lstrip(" \t")
     for _ in range(_DEEPEST):
         if text[:1] == "[" and text[1:3].isdigit():
             break  # SGLang's own prefix
@@ -78,4 +79,6 @@ def peel(text: str, names: set[str]) -> Peeled:
             node, host = found.node, found.host
         cut = cut or found.cut
         text = found.text.lstrip(" \t")
+    if "\\u" in spelled and text is not spelled:  # as an escape JSON holds what no line does
+        text, node = clean(text), clean(node)
     return Peeled(text, clock, node, host=host, cut=cut)

@@ -212,3 +212,24 @@ def test_expressions_are_flat() -> None:
     """No repetition stands within another that could match the same text in two ways."""
     for pattern in PATTERNS:
         assert not re.search(r"\([^()]*[*+]\)[*+]", pattern.expression), pattern
+
+
+_START = (
+    "[2025-03-08 12:29:04] server_args=ServerArgs(model_path='/m/{}model', quantization='{}', tp_size=1)",
+    "[2025-03-08 12:29:08 TP0] Load weight end. type=Llama{}ForCausalLM, dtype=torch.bfloat16, avail mem=63.27 GB",
+    "torch.OutOfMemoryError: CUDA out of memory. {} Tried to allocate 2.00 GiB",
+    "ValueError: {} bad",
+)
+
+
+@pytest.mark.parametrize("escape", [r"\ud83d", r"\u0000", r"\u202e", r"\u0008"])
+@pytest.mark.parametrize("carried", [True, False])
+def test_what_only_an_escape_can_spell_is_in_no_report(escape: str, carried: bool) -> None:
+    """Half of a pair or a NUL can be stored by no database, and a mark turns the text behind it."""
+    lines = [line.replace("{}", escape) for line in _START]
+    if carried:
+        lines = [f'{{"log":"{line}\\n","stream":"stderr","time":"2025-03-08T12:29:04.1Z"}}' for line in lines]
+    document = diagnose(io.BytesIO("\n".join(lines).encode())).document
+    assert document["launches"][0]["arguments"]["model_path"]["value"] == "/m/model"
+    assert json.loads(f'"{escape}"') not in json.dumps(document, ensure_ascii=False)
+    assert not re.search(r"(?<!\\)(?:\\\\)*" + re.escape(escape), json.dumps(document))
