@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kvdiag.diagnosis.databases import database
 from kvdiag.diagnosis.decoding import clean
@@ -396,23 +396,26 @@ class Triggers:
     def __init__(self) -> None:
         self._found: set[int] = set()
         self._ends: list[int] = []
-        self._database, self._called = _signs_of_all()
+        self._signs = _signs_of_all()
 
     def numbers(self, text: str) -> list[int]:
         """The patterns to try, by their places in PATTERNS."""
-        if self._database is None:
+        if self._signs.database is None:
             return [n for n, pattern in enumerate(PATTERNS) if _calls(pattern, text)]
         found = self._found
         found.clear()
-        self._database.scan(text.encode("utf-8", "replace"), match_event_handler=self._note)
-        return sorted({n for sign in found for n in self._called[sign]}) if found else []
+        self._signs.database.scan(text.encode("utf-8", "replace"), match_event_handler=self._note)
+        if not found:
+            return []
+        called = {n for sign in found for n in self._signs.called[sign]}
+        return sorted(n for n in called if n not in self._signs.loose or _calls(PATTERNS[n], text))
 
     def ends(self, block: bytes) -> list[int] | None:
         """Where signs of any pattern end in a block, ascending; None where they cannot be looked for at once."""
-        if self._database is None:
+        if self._signs.database is None:
             return None
         self._ends = []
-        self._database.scan(block, match_event_handler=self._note_end)
+        self._signs.database.scan(block, match_event_handler=self._note_end)
         return sorted(set(self._ends))
 
     def _note(self, number: int, start: int, end: int, flags: int, context: Any) -> None:
@@ -422,42 +425,56 @@ class Triggers:
         self._ends.append(end)
 
 
-class _Compiled(threading.local):
-    """The signs of all patterns compiled into one scan, once a thread: a scan uses scratch memory of its own.
+class _Signs(NamedTuple):
+    """The signs of all patterns compiled into one scan.
 
+    database  None where no Vectorscan is installed
     called  the patterns that each sign calls for: what several have in common is looked for once
+    loose   patterns of one case that a sign in any case calls for
     """
 
     database: Any = None
     called: tuple[tuple[int, ...], ...] = ()
+    loose: frozenset[int] = frozenset()
+
+
+class _Compiled(threading.local):
+    """Once a thread: a scan uses scratch memory of its own."""
+
+    signs = _Signs()
 
 
 _COMPILED: Final = _Compiled()
 
 
-def _signs_of_all() -> tuple[Any, tuple[tuple[int, ...], ...]]:
-    """The scan for all signs, and which patterns each calls for; None where no Vectorscan is installed."""
-    if _COMPILED.database is None:
+def _signs_of_all() -> _Signs:
+    """This thread's scan for all signs."""
+    if _COMPILED.signs.database is None:
         try:
             import hyperscan
         except ImportError:
-            return None, ()
+            return _Signs()
         called: dict[tuple[str, bool], list[int]] = {}
+        loose: set[int] = set()
         for number, pattern in sorted(enumerate(PATTERNS), key=lambda each: not each[1].ignore_case):
             if pattern.sign:
                 called.setdefault((pattern.sign, pattern.ignore_case), []).append(number)
                 continue
             for literal in map(re.escape, pattern.literals):
-                # What another looks for in any case is not looked for once more: a pattern tried in vain does no harm.
                 anyhow = pattern.ignore_case or (literal.lower(), True) in called
+                if anyhow and not pattern.ignore_case:
+                    loose.add(number)
                 called.setdefault((literal.lower() if anyhow else literal, anyhow), []).append(number)
         flags = {False: int(hyperscan.HS_FLAG_MULTILINE)}
         flags[True] = flags[False] | int(hyperscan.HS_FLAG_CASELESS)
-        _COMPILED.called = tuple(tuple(numbers) for numbers in called.values())
-        _COMPILED.database = database(
-            [sign.encode() for sign, _ in called], range(len(called)), [flags[anyhow] for _, anyhow in called]
+        _COMPILED.signs = _Signs(
+            database(
+                [sign.encode() for sign, _ in called], range(len(called)), [flags[anyhow] for _, anyhow in called]
+            ),
+            tuple(tuple(numbers) for numbers in called.values()),
+            frozenset(loose),
         )
-    return _COMPILED.database, _COMPILED.called
+    return _COMPILED.signs
 
 
 def _calls(pattern: Pattern, text: str) -> bool:
