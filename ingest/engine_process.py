@@ -205,6 +205,7 @@ def about_one_file(copy: StoredLog, folder: Path) -> dict[str, Any]:
         "name": copy.name,
         "path": str(Path(copy.path).relative_to(folder)),
         "bytes": copy.bytes,
+        "unpacked": copy.unpacked,
         "lines": copy.lines,
         "encoding": copy.encoding,
         "compression": copy.compression,
@@ -225,9 +226,10 @@ def about_the_upload(document: dict[str, Any], files: list[dict[str, Any]], mask
     """The document with what only the masking saw: the engine read a copy that is UTF-8, plain and without secrets."""
     described = document["upload"]["files"]
     for entry, file in zip(described, files, strict=False):
-        for key in ("bytes", "lines", "encoding", "compression", "gap"):
+        for key in ("lines", "encoding", "compression", "gap"):
             if key in file:
                 entry[key] = file[key]
+        entry["bytes"] = file.get("unpacked", file["bytes"])
     document["upload"]["masked"] = masked
     return document
 

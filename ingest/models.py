@@ -50,7 +50,7 @@ class Upload(models.Model):
     attempt_limit   the attempt after which a log that kills its worker is given up
     enqueued_at     when the id last went to the broker; the sweeper sends it again if nobody claims it
     files           [{"name", "bytes"}] while raw; afterwards also "path" of the masked copy (relative to the upload's
-                    folder), "lines", "encoding", "compression", "gap"
+                    folder), "lines", "encoding", "compression", "gap", "unpacked" (bytes of the text itself)
     sha256          of the bytes as received; of the files' digests in order where there are several
     owner_hash      who may delete an upload that has no account: the hash of the browser's own secret
     address_hash    keyed hash of the sender's address, for limits and abuse reports; never the address

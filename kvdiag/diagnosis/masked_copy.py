@@ -40,6 +40,7 @@ class StoredLog:
     """One file of an upload as it is kept.
 
     bytes, lines  of the copy; the lines are the log's own, a gap is that many empty lines
+    unpacked      bytes of the text that it is a copy of
     masked        what was hidden in it, by kind
     gap           what was left out over the limit: {"first_line", "last_line", "bytes"}
     """
@@ -47,6 +48,7 @@ class StoredLog:
     name: str
     path: Path
     bytes: int
+    unpacked: int
     lines: int
     encoding: str
     compression: str | None
@@ -216,6 +218,7 @@ def _copy(text: Text, path: Path, masker: Masker) -> StoredLog:
         name=text.name,
         path=path,
         bytes=copy.size if not copy.blank else 0,
+        unpacked=text.blocks.size if not copy.blank else 0,
         lines=text.blocks.lines,
         encoding=text.encoding,
         compression=text.compression,
