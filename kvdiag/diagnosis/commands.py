@@ -108,7 +108,7 @@ def block_of_flags(lines: Sequence[FlagLine]) -> str | None:
     last = first.line.number + len(texts) - 1
     if any(x.line.file != first.line.file or not first.line.number <= x.line.number <= last for x in lines):
         return None
-    whole = " ".join(_of_an_item(text).removesuffix(chr(92)).rstrip() for text in texts)
+    whole = " ".join(_of_an_item(text).removesuffix("\\").rstrip() for text in texts)
     own = _OWN_FLAG.findall(whole)
     return whole if len(own) > 1 and len(set(own)) == len(own) else None
 
@@ -131,7 +131,7 @@ def join_lines(first: str, following: Sequence[str]) -> str:
     while at < len(following):
         after = following[at]
         if text.endswith("\\") or ((at or folded) and _FLAG.match(after)):
-            text = f"{text.removesuffix(chr(92)).rstrip()} {after.strip()}"
+            text = f"{text.removesuffix("\\").rstrip()} {after.strip()}"
         elif _is_cut(last, after):
             text = _mended(text, after)
         else:
