@@ -131,7 +131,7 @@ def join_lines(first: str, following: Sequence[str]) -> str:
     while at < len(following):
         after = following[at]
         if text.endswith("\\") or ((at or folded) and _FLAG.match(after)):
-            text = f"{text.removesuffix("\\").rstrip()} {after.strip()}"
+            text = f"{text.removesuffix(chr(92)).rstrip()} {after.strip()}"
         elif _is_cut(last, after):
             text = _mended(text, after)
         else:
