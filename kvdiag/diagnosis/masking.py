@@ -218,6 +218,8 @@ class Masker:
 
     def _behind(self, text: str, expected: Sequence[_Rule]) -> str:
         """The text behind a line that ended with the name of a secret."""
+        if _HIDDEN_ITEM.match(text):
+            return text
         for rule in expected:
             try:
                 hidden = self._hide(rule.search_timed, rule, text, timeout=TIMEOUT_S)
@@ -388,6 +390,9 @@ def _timed(expression: str, ignore_case: bool = False) -> regex.Pattern[str]:
     import regex  # takes longer to load than a small log to read
 
     return regex.compile(expression, int(regex.IGNORECASE) if ignore_case else 0)
+
+
+_HIDDEN_ITEM: Final = re.compile(r"\s{0,40}-\s{1,4}[\"']?\[[a-z_]{1,20}\](?![^\s\"'])")
 
 
 class Triggers:

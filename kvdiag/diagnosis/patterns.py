@@ -321,6 +321,11 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
             "--auth"),
             r"(^\s{0,12}[\"']?)((?!--)[^\s\"'\\]{2,400})(?=[\"']?(?:\s|$))", "[secret]", _EMPTY, True,
             after=r"(?:^|\s)(?:" + _KEY_FLAG + "|" + _SECRET_FLAG + r")(?:=|\s{1,3})\\\s{0,2}$"),
+    # An item of a list that something follows: a remark, or the line below in a text that is broken at a width.
+    Pattern("token", (*_KEY_LITERALS, "-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential",
+            "--auth"),
+            r"(^(?:.{0,200}?[\s\"'|])?-\s{1,4}[\"']?)((?!--)[^\s\"'\\]{4,400})(?=[\"']?\s)", "[secret]", _EMPTY, True,
+            after=r"(?:^|\s)-\s{1,4}[\"']?(?:" + _KEY_FLAG + "|" + _SECRET_FLAG + r")\\{0,3}[\"']?,?" + _LINE_END),
     Pattern("api_key", _KEY_LITERALS, _ITEM, "[api_key]", _EMPTY, True,
             after=r"(?:^|[\s\"'\[,|])" + _KEY_FLAG + r"\\{0,3}[\"']?,?" + _LINE_END),
     Pattern("token", ("-token", "-password", "-passwd", "-passphrase", "-secret", "-key", "-credential", "--auth"),

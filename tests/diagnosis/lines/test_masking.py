@@ -312,3 +312,14 @@ def test_a_blank_line_in_a_carrier_ends_no_key(dress, tmp_path: Path) -> None:
     ]
     (stored,) = masked_copy(Log("x", io.BytesIO("\n".join(map(dress, lines)).encode())), tmp_path)
     assert "sekret0123" not in stored.path.read_text()
+
+
+def test_a_value_that_is_an_item_of_a_list_is_hidden_whatever_follows_it() -> None:
+    """A remark, or the line below where the text is broken at a width; what is hidden already stays."""
+    masker = Masker()
+    masker.mask_in_order("        - --api-key")
+    assert masker.mask_in_order("        - s3kr3t-value # of the team") == "        - [secret] # of the team"
+    masker.mask_in_order("- --hf-token")
+    assert masker.mask_broken(["- s3kr3t-value", " and more", " of it"]) == ["- [secret]", " and more", " of it"]
+    masker.mask_in_order("- --api-key")
+    assert masker.mask_in_order("- [secret] # of the team") == "- [secret] # of the team"
