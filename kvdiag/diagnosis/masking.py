@@ -392,7 +392,7 @@ def _timed(expression: str, ignore_case: bool = False) -> regex.Pattern[str]:
     return regex.compile(expression, int(regex.IGNORECASE) if ignore_case else 0)
 
 
-_HIDDEN_ITEM: Final = re.compile(r"\s{0,40}-\s{1,4}[\"']?\[[a-z_]{1,20}\](?![^\s\"'])")
+_HIDDEN_ITEM: Final = re.compile(r"\s{0,40}-\s{1,4}[\"']?\[(?:api_key|secret)\](?![^\s\"'])")
 
 
 class Triggers:
